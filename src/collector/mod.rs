@@ -1,0 +1,5 @@
+//! One session's facts.
+
+mod end;
+
+pub use end::EndReason;

@@ -1,0 +1,117 @@
+//! Numbers as the reference rounds, sums and ranks them: CPython's `round`, `sum` and nearest rank.
+//!
+//! Pure arithmetic on `f64`; knows nothing of sessions or metrics.
+
+/// Rounds to `digits` decimals as Python's `round(x, digits)`: to the nearest decimal of the exact binary value, ties to even.
+///
+/// Non-finite values are returned as they are.
+#[must_use]
+pub fn round(x: f64, digits: usize) -> f64 {
+    if !x.is_finite() {
+        return x;
+    }
+    format!("{x:.digits$}").parse().expect("a formatted number parses")
+}
+
+/// `round(x, 3)`: milliseconds to the microsecond.
+#[must_use]
+pub fn r3(x: f64) -> f64 {
+    round(x, 3)
+}
+
+/// `round(x, 6)`: real-time factors.
+#[must_use]
+pub fn r6(x: f64) -> f64 {
+    round(x, 6)
+}
+
+/// Neumaier's compensated sum, as CPython >= 3.12 sums floats.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CompensatedSum {
+    sum: f64,
+    compensation: f64,
+}
+
+impl CompensatedSum {
+    /// Adds one term.
+    pub fn add(&mut self, x: f64) {
+        let t = self.sum + x;
+        self.compensation += if self.sum.abs() >= x.abs() { (self.sum - t) + x } else { (x - t) + self.sum };
+        self.sum = t;
+    }
+
+    /// The sum so far.
+    #[must_use]
+    pub fn total(self) -> f64 {
+        // CPython leaves an infinite or NaN sum as it is.
+        if self.compensation.is_finite() { self.sum + self.compensation } else { self.sum }
+    }
+}
+
+impl FromIterator<f64> for CompensatedSum {
+    fn from_iter<I: IntoIterator<Item = f64>>(terms: I) -> Self {
+        let mut sum = Self::default();
+        terms.into_iter().for_each(|x| sum.add(x));
+        sum
+    }
+}
+
+/// The nearest-rank quantile of an ascending, non-empty slice: index `max(0, ceil(p * n) - 1)`.
+#[must_use]
+pub fn nearest_rank(sorted: &[f64], p: f64) -> f64 {
+    let rank = (p * sorted.len() as f64).ceil() as usize;
+    sorted[rank.saturating_sub(1).min(sorted.len() - 1)]
+}
+
+/// The mean of an ascending, non-empty slice, by compensated summation.
+#[must_use]
+pub fn mean(sorted: &[f64]) -> f64 {
+    sorted.iter().copied().collect::<CompensatedSum>().total() / sorted.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding_agrees_with_python() {
+        // (x, round(x, 3)) as CPython 3.13 prints them.
+        for (x, expected) in [
+            (2.6745, 2.675),
+            (2.0005, 2.001),
+            (0.0005, 0.001),
+            (1.0005, 1.0),
+            (0.5, 0.5),
+            (-1.2345, -1.234),
+            (1e22, 1e22),
+            (123_456_789.123_45, 123_456_789.123),
+        ] {
+            assert_eq!(r3(x), expected, "round({x}, 3)");
+        }
+        assert_eq!(r6(0.123_456_5), 0.123_456);
+    }
+
+    #[test]
+    fn non_finite_values_pass_through_rounding() {
+        assert!(r3(f64::NAN).is_nan());
+        assert_eq!(r3(f64::INFINITY), f64::INFINITY);
+    }
+
+    #[test]
+    fn the_sum_keeps_what_plain_addition_loses() {
+        let sum: CompensatedSum = [1.0, 1e100, 1.0, -1e100].into_iter().collect();
+        assert_eq!(sum.total(), 2.0);
+        let tenths: CompensatedSum = std::iter::repeat_n(0.1, 10).collect();
+        assert_eq!(tenths.total(), 1.0);
+    }
+
+    #[test]
+    fn nearest_rank_takes_the_value_at_or_above_the_rank() {
+        let v = [1.0, 2.0, 3.0, 4.0];
+        assert_eq!(nearest_rank(&v, 0.5), 2.0);
+        assert_eq!(nearest_rank(&v, 0.51), 3.0);
+        assert_eq!(nearest_rank(&v, 0.99), 4.0);
+        assert_eq!(nearest_rank(&v, 0.0), 1.0);
+        assert_eq!(nearest_rank(&[7.0], 0.99), 7.0);
+    }
+}

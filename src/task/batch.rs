@@ -1,0 +1,116 @@
+//! What one commit carries: everything that must be exactly once is in a [`CommitBatch`].
+
+use std::collections::BTreeMap;
+
+use crate::collector::EndReason;
+use crate::ids::{Offset, Partition, SessionId};
+use crate::time::Timestamp;
+use crate::wire::{DeadLetterReason, EventClass};
+
+/// The effects of a partition's records since its last commit, written in one transaction.
+#[derive(Clone, Debug)]
+pub struct CommitBatch {
+    pub partition: Partition,
+    /// The offset to commit: the next one to read.
+    pub next_offset: Offset,
+    pub bundles: Vec<Bundle>,
+    pub changelog: Vec<ChangelogEntry>,
+    pub dead_letters: Vec<DeadLetter>,
+    /// What the records were; counted by metrics once the batch is committed.
+    pub counts: Counts,
+}
+
+/// A finished session's bundle (contract.md section 5).
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bundle {
+    pub session_id: SessionId,
+    pub end_reason: EndReason,
+    /// The bundle as it is written: one JSON object, no newline.
+    pub json: Vec<u8>,
+}
+
+/// One record of the compacted changelog; no value is a tombstone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChangelogEntry {
+    pub key: Vec<u8>,
+    pub value: Option<Vec<u8>>,
+}
+
+/// A record that could not be read, kept whole (contract.md section 1).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeadLetter {
+    pub reason: DeadLetterReason,
+    /// Where and why reading stopped; never a part of the payload.
+    pub detail: String,
+    pub partition: Partition,
+    pub offset: Offset,
+    pub timestamp: Option<Timestamp>,
+    pub key: Option<Vec<u8>>,
+    pub payload: Vec<u8>,
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Outcome {
+    /// It moved its session.
+    Accepted,
+    /// A replay after a reconnect (contract.md section 1.3).
+    Duplicate,
+    /// Its session's bundle was already written (contract.md section 7).
+    Late,
+    /// No room was left for another open session (`limits.sessions`).
+    Refused,
+}
+
+impl Outcome {
+    /// The value of the `outcome` label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Duplicate => "duplicate",
+            Self::Late => "late",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Counts of one batch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Records read, of every kind.
+    pub records: u64,
+    /// Bytes of their values.
+    pub bytes: u64,
+    pub tombstones: u64,
+    pub events: BTreeMap<(EventClass, Outcome), u64>,
+    pub dead_letters: BTreeMap<DeadLetterReason, u64>,
+    pub sessions_opened: u64,
+    pub sessions_finished: BTreeMap<EndReason, u64>,
+    /// Bundles whose session hit a limit.
+    pub truncated: u64,
+    /// Metric values that could not be read and stand as 0 (contract.md section 3).
+    pub unreadable_values: u64,
+}
+
+impl Counts {
+    /// Adds another batch's counts to these.
+    pub fn merge(&mut self, other: &Self) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+        self.tombstones += other.tombstones;
+        self.sessions_opened += other.sessions_opened;
+        self.truncated += other.truncated;
+        self.unreadable_values += other.unreadable_values;
+        for (key, n) in &other.events {
+            *self.events.entry(*key).or_default() += n;
+        }
+        for (key, n) in &other.dead_letters {
+            *self.dead_letters.entry(*key).or_default() += n;
+        }
+        for (key, n) in &other.sessions_finished {
+            *self.sessions_finished.entry(*key).or_default() += n;
+        }
+    }
+}

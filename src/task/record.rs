@@ -1,0 +1,39 @@
+//! A record as the shell hands it to a task: borrowed, with Kafka's own fields.
+
+use crate::ids::{Offset, Partition};
+use crate::time::Timestamp;
+
+/// One record of the events topic (contract.md section 1).
+#[derive(Clone, Debug)]
+pub struct Record<'a> {
+    pub partition: Partition,
+    pub offset: Offset,
+    /// `CreateTime` or `LogAppendTime`; absent on topics without timestamps.
+    pub timestamp: Option<Timestamp>,
+    pub key: Option<&'a [u8]>,
+    /// `None` is a tombstone.
+    pub value: Option<&'a [u8]>,
+    /// In the producer's order; a name may come twice.
+    pub headers: Vec<Header<'a>>,
+}
+
+/// One record header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header<'a> {
+    pub name: &'a str,
+    pub value: Option<&'a [u8]>,
+}
+
+impl<'a> Record<'a> {
+    /// The last header of that name, as Kafka's own `lastHeader` reads it.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        self.headers.iter().rev().find(|header| header.name == name).and_then(|header| header.value)
+    }
+
+    /// The last header of that name, where it is UTF-8.
+    #[must_use]
+    pub fn header_str(&self, name: &str) -> Option<&'a str> {
+        self.header(name).and_then(|value| std::str::from_utf8(value).ok())
+    }
+}

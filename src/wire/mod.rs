@@ -1,0 +1,5 @@
+//! One event off the wire.
+
+mod reason;
+
+pub use reason::{DeadLetterReason, EventClass};

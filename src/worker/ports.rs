@@ -1,0 +1,242 @@
+//! What a worker needs from the outside: Kafka's consumer, producer and changelog, and somebody who watches.
+//!
+//! The real ports are in `kafka` and `metrics`; a simulated broker can implement the same. All calls come from the
+//! worker's own thread. Every call that can block takes or has a deadline.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::ids::{Offset, Partition};
+use crate::task::{Bundle, ChangelogEntry, Counts, DeadLetter, Record};
+use crate::time::Timestamp;
+
+/// What went wrong at the broker, by what the caller must do.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum BrokerError {
+    /// Nothing was lost; the same call may be made again.
+    #[error("{0}")]
+    Retriable(String),
+    /// The transaction must be aborted and its records processed again.
+    #[error("{0}")]
+    Abortable(String),
+    /// Another producer has this `transactional.id`, or the member left its group: this worker must end.
+    #[error("fenced: {0}")]
+    Fenced(String),
+    /// The committed offset is no longer on the broker: going on would skip records silently.
+    #[error("records were deleted before they were read: {0}")]
+    RecordsLost(String),
+    /// The client can't go on.
+    #[error("{0}")]
+    Fatal(String),
+}
+
+/// What one poll brought.
+#[derive(Debug)]
+pub enum Polled<'a> {
+    Record(Record<'a>),
+    /// The partition's position reached its end: nothing more to read for now.
+    EndOfPartition(Partition),
+    /// The group gave these partitions to this member. To be answered with [`Consumer::assign`].
+    Assigned(Vec<Partition>),
+    /// The group takes these back. To be answered with [`Consumer::unassign`] once their work is committed.
+    Revoked(Vec<Partition>),
+    /// These were given to another member already. To be answered with [`Consumer::unassign`], without a commit.
+    Lost(Vec<Partition>),
+}
+
+/// A partition and where to begin reading it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Start {
+    pub partition: Partition,
+    /// The group's committed offset; `None` where it never committed: from the beginning.
+    pub committed: Option<Offset>,
+}
+
+/// A member of the consumer group.
+pub trait Consumer {
+    /// The group's metadata as a transaction needs it; stale after the next rebalance.
+    type GroupMetadata;
+
+    /// Waits up to `timeout` for one thing to happen and hands it to `visit`; returns without a visit when nothing did.
+    ///
+    /// # Errors
+    /// `Retriable` while the broker or topic is not there, `RecordsLost` and `Fatal` when reading can't go on.
+    fn poll(&mut self, timeout: Duration, visit: &mut dyn FnMut(Polled<'_>)) -> Result<(), BrokerError>;
+
+    /// The stable committed offsets of these partitions: those of pending transactions are waited for.
+    ///
+    /// # Errors
+    /// `Retriable` while the coordinator or a pending transaction makes it wait past `timeout`.
+    fn committed(&mut self, partitions: &[Partition], timeout: Duration) -> Result<Vec<Start>, BrokerError>;
+
+    /// Accepts partitions, paused at their start.
+    ///
+    /// # Errors
+    /// `Fatal` when the client refuses.
+    fn assign(&mut self, starts: &[Start]) -> Result<(), BrokerError>;
+
+    /// Lets records of a paused partition come.
+    ///
+    /// # Errors
+    /// `Fatal` when the client refuses.
+    fn resume(&mut self, partition: Partition) -> Result<(), BrokerError>;
+
+    /// Gives partitions back. No record of theirs is delivered afterwards.
+    ///
+    /// # Errors
+    /// `Fatal` when the client refuses.
+    fn unassign(&mut self, partitions: &[Partition]) -> Result<(), BrokerError>;
+
+    /// The group's metadata, read anew.
+    ///
+    /// # Errors
+    /// `Abortable` when this member has not joined its group.
+    fn group_metadata(&mut self) -> Result<Self::GroupMetadata, BrokerError>;
+
+    /// Commits offsets outside a transaction, for `at_least_once`.
+    ///
+    /// # Errors
+    /// As for a transaction's commit.
+    fn commit_offsets(&mut self, offsets: &[(Partition, Offset)]) -> Result<(), BrokerError>;
+
+    /// The last known end of a partition; `None` while unknown.
+    fn end_offset(&self, partition: Partition) -> Option<Offset>;
+
+    /// Leaves the group within `timeout`.
+    fn close(&mut self, timeout: Duration);
+}
+
+/// One record to write.
+#[derive(Clone, Copy, Debug)]
+pub enum Outgoing<'a> {
+    Bundle(&'a Bundle),
+    Changelog(Partition, &'a ChangelogEntry),
+    DeadLetter(&'a DeadLetter),
+}
+
+/// A transactional producer; without transactions (`at_least_once`) `begin` and `commit` only delimit and flush.
+pub trait Producer {
+    /// The consumer's group metadata.
+    type GroupMetadata;
+
+    /// Registers the `transactional.id`: fences its predecessor and ends that one's open transaction.
+    ///
+    /// # Errors
+    /// `Retriable` while the broker is not there.
+    fn init_transactions(&mut self) -> Result<(), BrokerError>;
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// `Fenced` or `Fatal`.
+    fn begin(&mut self) -> Result<(), BrokerError>;
+
+    /// Queues a record; waits while the queue is full.
+    ///
+    /// # Errors
+    /// `Abortable` when it can't be queued or delivered.
+    fn send(&mut self, record: Outgoing<'_>) -> Result<(), BrokerError>;
+
+    /// Adds input offsets to the transaction.
+    ///
+    /// # Errors
+    /// `Abortable` when the group has moved on, `Fenced` or `Fatal`.
+    fn send_offsets(&mut self, offsets: &[(Partition, Offset)], group: &Self::GroupMetadata)
+    -> Result<(), BrokerError>;
+
+    /// Commits; all queued records are delivered first.
+    ///
+    /// # Errors
+    /// `Abortable`, `Fenced` or `Fatal`; after the last two the outcome is for the next owner to find out.
+    fn commit(&mut self) -> Result<(), BrokerError>;
+
+    /// Aborts: nothing queued since `begin` becomes visible.
+    ///
+    /// # Errors
+    /// `Fenced` or `Fatal`.
+    fn abort(&mut self) -> Result<(), BrokerError>;
+}
+
+/// How far a restore has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RestoreProgress {
+    /// The end is not settled yet, or records are left.
+    Restoring,
+    /// Every record below the high watermark was read.
+    Done,
+}
+
+/// Reads changelog partitions from their start, committed records only.
+pub trait ChangelogReader {
+    /// Begins a restore of `partition`; the end is the high watermark of now, pending transactions included.
+    ///
+    /// # Errors
+    /// `Retriable` while the broker is not there.
+    fn open(&mut self, partition: Partition) -> Result<(), BrokerError>;
+
+    /// Reads for up to `budget` and hands each entry to `visit`: key, value, offset.
+    ///
+    /// # Errors
+    /// `Retriable` while the broker is not there, `Fatal` when the changelog can't be read.
+    #[expect(clippy::type_complexity, reason = "a visitor of borrowed parts")]
+    fn read(
+        &mut self,
+        partition: Partition,
+        budget: Duration,
+        visit: &mut dyn FnMut(&[u8], Option<&[u8]>),
+    ) -> Result<RestoreProgress, BrokerError>;
+
+    /// Ends a restore, finished or not.
+    fn close(&mut self, partition: Partition);
+}
+
+/// A commit that succeeded, for those who count.
+#[derive(Debug)]
+pub struct Committed<'a> {
+    pub counts: &'a Counts,
+    /// Bundles written.
+    pub bundles: usize,
+    /// Changelog records and bytes written.
+    pub changelog_records: usize,
+    pub changelog_bytes: usize,
+    /// From the begin of the transaction to its commit.
+    pub took: Duration,
+    /// Per partition of the commit: sessions open after it.
+    pub open_sessions: &'a [(Partition, usize)],
+}
+
+/// How far behind its partition's end a task is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Lag {
+    pub records: i64,
+    /// Now less the timestamp of the last record read, while records are left; else 0.
+    pub seconds: f64,
+}
+
+/// A partition's life within a worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TaskState {
+    Restoring,
+    Running,
+    /// Revoked or lost; its series leave.
+    Closed,
+}
+
+/// Watches a worker. Nothing it does may fail or block.
+pub trait Observer {
+    /// A batch is on the broker, once.
+    fn committed(&mut self, commit: &Committed<'_>);
+    /// A transaction was given up; its records are processed again.
+    fn aborted(&mut self);
+    /// A task changed state; `restored` are the changelog records read so far.
+    fn task(&mut self, partition: Partition, state: TaskState, restored: u64);
+    /// A task's distance to its partition's end.
+    fn lag(&mut self, partition: Partition, lag: Lag);
+    /// The loop went round, at this monotonic time.
+    fn polled(&mut self, at: Duration);
+    /// The broker answers (`true`) or not.
+    fn connected(&mut self, connected: bool);
+    /// Wall time of the last record of a partition that was processed.
+    fn progressed(&mut self, partition: Partition, position: Offset, at: Timestamp);
+}
