@@ -1,1 +1,5 @@
-//! admin
+//! HTTP.
+
+mod settings;
+
+pub use settings::Settings;

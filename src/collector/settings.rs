@@ -1,0 +1,77 @@
+//! What a session's life is measured by: `[session]`, `[stream_start]` and `[limits]` of the configuration.
+
+use std::time::Duration;
+
+use super::StreamStartSource;
+
+/// How sessions end and how much of them is kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// After an end, how long stragglers of other producers are admitted.
+    pub grace: Duration,
+    /// A session without an event for this long has ended.
+    pub idle_timeout: Duration,
+    /// A session open for this long has ended.
+    pub max_duration: Duration,
+    /// How long the marker of a finished session keeps its late events from opening it anew.
+    pub closed_retention: Duration,
+    /// How far a record's timestamp may be ahead of the wall clock before it is taken for wrong.
+    pub clock_tolerance: Duration,
+    /// The sources of the stream start to wait for, best first (contract.md section 2).
+    pub stream_start_sources: Vec<StreamStartSource>,
+    pub limits: Limits,
+}
+
+/// Bounds; reaching one marks the bundle `truncated` and never ends the process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes of one record's value; a larger one is a dead letter.
+    pub record_bytes: usize,
+    /// Sessions open at once in a partition.
+    pub sessions: usize,
+    /// Responses of one session.
+    pub responses: usize,
+    /// Facts held of one session until its stream start is known.
+    pub held_facts: usize,
+    /// Distinct error codes of one session.
+    pub error_codes: usize,
+    /// Stages of one response.
+    pub stages: usize,
+    /// Values of one stage's interval list.
+    pub interval_values: usize,
+    /// Bytes of a text that is kept: response ids, models, labels, reasons. A longer one is cut.
+    pub text_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_secs(1),
+            idle_timeout: Duration::from_secs(360),
+            max_duration: Duration::from_secs(6 * 3600),
+            closed_retention: Duration::from_secs(600),
+            clock_tolerance: Duration::from_secs(300),
+            stream_start_sources: vec![
+                StreamStartSource::Marker,
+                StreamStartSource::InputAudioAppend,
+                StreamStartSource::SessionCreated,
+            ],
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            record_bytes: 16 << 20,
+            sessions: 1_000_000,
+            responses: 10_000,
+            held_facts: 512,
+            error_codes: 32,
+            stages: 64,
+            interval_values: 65_536,
+            text_bytes: 1024,
+        }
+    }
+}
