@@ -1,5 +1,34 @@
-//! The only place that names rdkafka.
+//! The only place that names rdkafka: the worker's ports against a real cluster, the start-up checks, and the embedded
+//! broker of the demo.
+//!
+//! Knows nothing of sessions or metrics. Every call that can block has a deadline, but for a hang inside librdkafka itself.
 
+mod assignment;
+mod bundles;
+mod changelog;
+mod client;
+mod config;
+mod consumer;
+mod context;
+mod embedded;
+mod errors;
+mod producer;
+mod records;
 mod settings;
+mod statistics;
+mod topics;
+mod transaction;
+mod writer;
 
+#[cfg(test)]
+mod tests;
+
+pub use bundles::BundleReader;
+pub use changelog::Changelog;
+pub use config::PropertyError;
+pub use consumer::{Consumer, GroupMetadata};
+pub use embedded::EmbeddedBroker;
+pub use producer::Producer;
 pub use settings::{DeadLetterPayload, Settings, Topics};
+pub use topics::{CheckError, ClusterInfo, TopicProblem, check_topics, connect};
+pub use writer::Writer;

@@ -1,0 +1,359 @@
+//! A member of the consumer group: `worker::Consumer` over librdkafka.
+//!
+//! librdkafka asks for a rebalance in the middle of a poll; the question is kept and handed to the worker as an event of
+//! its own. The group waits until the worker answers with `assign` or `unassign`, so the worker can commit in between.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
+use rdkafka::consumer::{
+    BaseConsumer, CommitMode, Consumer as _, ConsumerContext, ConsumerGroupMetadata, RebalanceProtocol,
+};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{ClientContext, Message, Offset as Position, TopicPartitionList};
+use tracing::debug;
+
+use super::assignment::Assignment;
+use super::client::{Deadline, drop_within};
+use super::settings::{Settings, Topics};
+use super::{context, errors, records, statistics};
+use crate::clock::SystemClock;
+use crate::ids::{Offset, Partition};
+use crate::time::Clock;
+use crate::worker::{BrokerError, Polled, Start};
+
+/// The group's metadata for a transaction.
+pub struct GroupMetadata(pub(super) ConsumerGroupMetadata);
+
+/// A member of the group that reads the events topic.
+pub struct Consumer {
+    /// `None` once closed.
+    client: Option<BaseConsumer<Group>>,
+    assignment: Assignment,
+    topic: String,
+    group: String,
+    /// Since when a revocation waits for its answer.
+    revoked_at: Option<Duration>,
+    /// How long such a revocation may wait before this member may be out of the group without knowing.
+    trust: Duration,
+    clock: SystemClock,
+}
+
+/// What the group asked for.
+#[derive(Debug)]
+enum Rebalance {
+    Assign(Vec<Partition>),
+    Revoke { partitions: Vec<Partition>, lost: bool },
+}
+
+/// The callbacks of a poll.
+struct Group {
+    topic: String,
+    asked: Mutex<VecDeque<Rebalance>>,
+    ends: Mutex<std::collections::BTreeMap<Partition, Offset>>,
+    /// From now on rebalances are answered at once: the client waits for them as it goes.
+    closing: AtomicBool,
+}
+
+impl ClientContext for Group {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        context::log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        context::log_error(&error, reason);
+    }
+
+    fn stats_raw(&self, json: &[u8]) {
+        locked(&self.ends).extend(statistics::ends(json, &self.topic));
+    }
+}
+
+impl ConsumerContext for Group {
+    fn rebalance(&self, client: &BaseConsumer<Self>, kind: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        let assigns = kind == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        if self.closing.load(Ordering::Acquire) {
+            let answered = if assigns { accept_none(client) } else { release_all(client) };
+            if let Err(error) = answered {
+                debug!(%error, "rebalance while closing");
+            }
+            return;
+        }
+        let partitions = list.elements().iter().map(|element| Partition(element.partition())).collect();
+        locked(&self.asked).push_back(if assigns {
+            Rebalance::Assign(partitions)
+        } else {
+            Rebalance::Revoke { partitions, lost: client.assignment_lost() }
+        });
+    }
+}
+
+impl Consumer {
+    /// Joins the group as member `slot` of this process and subscribes to the events topic.
+    ///
+    /// # Errors
+    /// `Fatal` when the client can't be made.
+    pub fn new(settings: &Settings, topics: &Topics, slot: usize) -> Result<Self, BrokerError> {
+        let context = Group {
+            topic: topics.events.clone(),
+            asked: Mutex::default(),
+            ends: Mutex::default(),
+            closing: AtomicBool::new(false),
+        };
+        let client = BaseConsumer::from_config_and_context(&settings.consumer(slot), context)
+            .map_err(|error| errors::other("consumer", &error))?;
+        client.subscribe(&[&topics.events]).map_err(|error| errors::other("subscribe", &error))?;
+        Ok(Self {
+            client: Some(client),
+            assignment: Assignment::new(),
+            topic: topics.events.clone(),
+            group: settings.group_id.clone(),
+            revoked_at: None,
+            trust: settings.session_timeout() / 2,
+            clock: SystemClock::new(),
+        })
+    }
+
+    fn list(&self, partitions: impl IntoIterator<Item = (Partition, Option<Offset>)>) -> TopicPartitionList {
+        let mut list = TopicPartitionList::new();
+        for (partition, next) in partitions {
+            let position = next.map_or(Position::Beginning, |offset| Position::Offset(offset.0));
+            list.add_partition_offset(&self.topic, partition.0, position).expect("the partition was just added");
+        }
+        list
+    }
+
+    fn names(&self, partitions: &[Partition]) -> TopicPartitionList {
+        self.list(partitions.iter().map(|partition| (*partition, None)))
+    }
+
+    fn pause(&self, partitions: &[Partition]) -> Result<(), BrokerError> {
+        if partitions.is_empty() {
+            return Ok(());
+        }
+        let list = self.names(partitions);
+        open(&self.client)?.pause(&list).map_err(|error| errors::other("pause", &error))?;
+        each_done("pause", &list)
+    }
+
+    /// Hands a rebalance to the worker; one of no partitions is answered here.
+    fn hand_over(&mut self, asked: Rebalance, visit: &mut dyn FnMut(Polled<'_>)) -> Result<(), BrokerError> {
+        let client = open(&self.client)?;
+        match asked {
+            Rebalance::Assign(partitions) => {
+                if !is_cooperative(client) && self.assignment.holds_any() {
+                    let lost = self.assignment.superseded();
+                    locked(&client.context().asked).push_front(Rebalance::Assign(partitions));
+                    visit(Polled::Lost(lost));
+                    return Ok(());
+                }
+                self.assignment.granted(&partitions);
+                if partitions.is_empty() {
+                    self.assignment.take_owed_assign();
+                    accept_none(client).map_err(|error| errors::other("assign", &error))?;
+                } else {
+                    visit(Polled::Assigned(partitions));
+                }
+            }
+            Rebalance::Revoke { partitions, lost } => {
+                self.assignment.revoked(&partitions, lost);
+                if !self.assignment.is_leaving_any() {
+                    return crate::worker::Consumer::unassign(self, &[]);
+                }
+                self.revoked_at = Some(self.clock.monotonic());
+                visit(if lost { Polled::Lost(partitions) } else { Polled::Revoked(partitions) });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl crate::worker::Consumer for Consumer {
+    type GroupMetadata = GroupMetadata;
+
+    fn poll(&mut self, timeout: Duration, visit: &mut dyn FnMut(Polled<'_>)) -> Result<(), BrokerError> {
+        let asked = locked(&open(&self.client)?.context().asked).pop_front();
+        if let Some(asked) = asked {
+            return self.hand_over(asked, visit);
+        }
+        let client = open(&self.client)?;
+        match client.poll(timeout) {
+            None => Ok(()),
+            // Not redelivered by librdkafka, so it is handed over even when a rebalance came with it; the rebalance is
+            // the next poll's. What is not held was given back, or is read from an explicit offset later.
+            Some(Ok(message)) => {
+                let partition = Partition(message.partition());
+                if self.assignment.accepts(partition) && message.topic() == self.topic {
+                    self.assignment.delivered(partition, Offset(message.offset()));
+                    visit(Polled::Record(records::record(&message)));
+                }
+                Ok(())
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                if self.assignment.accepts(Partition(partition)) {
+                    visit(Polled::EndOfPartition(Partition(partition)));
+                }
+                Ok(())
+            }
+            Some(Err(error)) => Err(errors::consumption(&error, &self.topic, &self.group)),
+        }
+    }
+
+    fn committed(&mut self, partitions: &[Partition], timeout: Duration) -> Result<Vec<Start>, BrokerError> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let list = open(&self.client)?
+            .committed_offsets(self.names(partitions), timeout)
+            .map_err(|error| errors::lookup("committed offsets", &error))?;
+        list.elements()
+            .iter()
+            .map(|element| {
+                element.error().map_err(|error| errors::lookup("committed offsets", &error))?;
+                let committed = match element.offset() {
+                    Position::Offset(offset) => Some(Offset(offset)),
+                    _ => None,
+                };
+                Ok(Start { partition: Partition(element.partition()), committed })
+            })
+            .collect()
+    }
+
+    /// Also rewinds a partition that is assigned already. Partitions that the group took meanwhile are left out.
+    fn assign(&mut self, starts: &[Start]) -> Result<(), BrokerError> {
+        let client = open(&self.client)?;
+        let starts: Vec<Start> =
+            starts.iter().filter(|start| self.assignment.may_assign(start.partition)).copied().collect();
+        if !self.assignment.take_owed_assign() && starts.is_empty() {
+            return Ok(());
+        }
+        let cooperative = is_cooperative(client);
+        if cooperative {
+            let again: Vec<_> =
+                starts.iter().map(|start| start.partition).filter(|p| self.assignment.is_at_client(*p)).collect();
+            if !again.is_empty() {
+                client.incremental_unassign(&self.names(&again)).map_err(|error| errors::other("rewind", &error))?;
+            }
+        }
+        for start in &starts {
+            self.assignment.assign(start.partition, start.committed);
+            locked(&client.context().ends).remove(&start.partition);
+        }
+        let assigned = if cooperative {
+            client.incremental_assign(&self.list(starts.iter().map(|start| (start.partition, start.committed))))
+        } else {
+            client.assign(&self.list(self.assignment.at_client().map(|(partition, next, _)| (partition, next))))
+        };
+        assigned.map_err(|error| errors::other("assign", &error))?;
+        let paused: Vec<_> =
+            self.assignment.at_client().filter(|(_, _, paused)| *paused).map(|(partition, ..)| partition).collect();
+        self.pause(&paused)
+    }
+
+    fn resume(&mut self, partition: Partition) -> Result<(), BrokerError> {
+        if !self.assignment.resume(partition) {
+            return Ok(());
+        }
+        let list = self.names(&[partition]);
+        open(&self.client)?.resume(&list).map_err(|error| errors::other("resume", &error))?;
+        each_done("resume", &list)
+    }
+
+    /// Partitions that the group did not take are given up for now: they can be assigned anew, from any offset.
+    fn unassign(&mut self, partitions: &[Partition]) -> Result<(), BrokerError> {
+        let release = self.assignment.unassign(partitions);
+        self.pause(&release.pause)?;
+        let Some(returned) = release.acknowledge else { return Ok(()) };
+        self.revoked_at = None;
+        let client = open(&self.client)?;
+        let answered = if is_cooperative(client) {
+            client.incremental_unassign(&self.names(&returned))
+        } else {
+            client.unassign()
+        };
+        answered.map_err(|error| errors::other("unassign", &error))
+    }
+
+    fn group_metadata(&mut self) -> Result<GroupMetadata, BrokerError> {
+        let out = |why: &str| Err(BrokerError::Abortable(format!("group {}: {why}", self.group)));
+        if !self.assignment.has_joined() {
+            return out("this member has not joined");
+        }
+        let client = open(&self.client)?;
+        let Some(metadata) = client.group_metadata() else {
+            return out("this member has no metadata");
+        };
+        // Asked for after the metadata: a member that was thrown out has a blank one, which the broker would accept
+        // from anybody, and the loss is marked in the same step.
+        if client.assignment_lost() {
+            return out("this member lost its partitions");
+        }
+        // While a revocation waits, the loss is not marked.
+        if self.revoked_at.is_some_and(|at| self.clock.monotonic().saturating_sub(at) > self.trust) {
+            return out("the revoked partitions may have another owner by now");
+        }
+        Ok(GroupMetadata(metadata))
+    }
+
+    fn commit_offsets(&mut self, offsets: &[(Partition, Offset)]) -> Result<(), BrokerError> {
+        if offsets.is_empty() {
+            return Ok(());
+        }
+        let list = self.list(offsets.iter().map(|(partition, offset)| (*partition, Some(*offset))));
+        let committed = open(&self.client)?.commit(&list, CommitMode::Sync);
+        committed.map_err(|error| errors::offset_commit(&error, &self.group))
+    }
+
+    fn end_offset(&self, partition: Partition) -> Option<Offset> {
+        let client = self.client.as_ref()?;
+        let held = self.assignment.is_at_client(partition);
+        held.then(|| locked(&client.context().ends).get(&partition).copied()).flatten()
+    }
+
+    fn close(&mut self, timeout: Duration) {
+        let Some(client) = self.client.take() else { return };
+        self.assignment = Assignment::new();
+        let deadline = Deadline::after(timeout);
+        client.context().closing.store(true, Ordering::Release);
+        // What was asked and not answered, and what is still held, would be waited for.
+        if let Err(error) = release_all(&client) {
+            debug!(%error, "release while closing");
+        }
+        drop_within(client, deadline.remaining(), "consumer");
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        crate::worker::Consumer::close(self, Duration::from_secs(5));
+    }
+}
+
+fn open(client: &Option<BaseConsumer<Group>>) -> Result<&BaseConsumer<Group>, BrokerError> {
+    client.as_ref().ok_or_else(|| BrokerError::Fatal("the consumer is closed".into()))
+}
+
+fn is_cooperative(client: &BaseConsumer<Group>) -> bool {
+    matches!(client.rebalance_protocol(), RebalanceProtocol::Cooperative)
+}
+
+fn accept_none(client: &BaseConsumer<Group>) -> KafkaResult<()> {
+    let none = TopicPartitionList::new();
+    if is_cooperative(client) { client.incremental_assign(&none) } else { client.assign(&none) }
+}
+
+fn release_all(client: &BaseConsumer<Group>) -> KafkaResult<()> {
+    if is_cooperative(client) { client.incremental_unassign(&client.assignment()?) } else { client.unassign() }
+}
+
+fn each_done(call: &str, list: &TopicPartitionList) -> Result<(), BrokerError> {
+    list.elements().iter().try_for_each(|element| element.error().map_err(|error| errors::other(call, &error)))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

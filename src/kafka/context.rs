@@ -1,0 +1,154 @@
+//! What librdkafka says of itself: logs and errors, each distinct one at most once in five seconds.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::ConsumerContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use tracing::{debug, error, info, warn};
+
+use crate::clock::SystemClock;
+use crate::time::Clock;
+
+/// How long a message that was just logged stays silent.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Distinct messages remembered; past it the oldest knowledge is given up at once.
+const REMEMBERED: usize = 256;
+
+/// Shared by all clients of the process: ten clients that lose one broker say so once.
+static LIMITER: LazyLock<Limiter> = LazyLock::new(Limiter::default);
+
+/// The context of clients that have nothing to report but logs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Logging;
+
+impl ClientContext for Logging {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        log_error(&error, reason);
+    }
+
+    fn stats_raw(&self, _: &[u8]) {}
+}
+
+impl ConsumerContext for Logging {}
+
+/// One line of librdkafka's log.
+pub(super) fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
+    let message = without_thread(message);
+    // What these two say comes again as an error with the same text.
+    if matches!(level, RDKafkaLogLevel::Debug) || matches!(facility, "FAIL" | "ERROR") {
+        debug!(target: "librdkafka", facility, "{message}");
+        return;
+    }
+    let Some(repeated) = LIMITER.admit(message) else { return };
+    match level {
+        RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical => {
+            error!(target: "librdkafka", facility, repeated, "{message}");
+        }
+        RDKafkaLogLevel::Error | RDKafkaLogLevel::Warning => {
+            warn!(target: "librdkafka", facility, repeated, "{message}");
+        }
+        RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => {
+            info!(target: "librdkafka", facility, repeated, "{message}");
+        }
+        RDKafkaLogLevel::Debug => {}
+    }
+}
+
+/// One error of a client as a whole, such as a broker that can't be reached.
+pub(super) fn log_error(error: &KafkaError, reason: &str) {
+    // The end of a partition is no error.
+    if matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::PartitionEOF)) {
+        return;
+    }
+    let reason = without_thread(reason);
+    if let Some(repeated) = LIMITER.admit(reason) {
+        warn!(target: "librdkafka", repeated, "{reason}");
+    }
+}
+
+/// `[thrd:127.0.0.1:9092/bootstrap]: text` without the thread.
+fn without_thread(message: &str) -> &str {
+    match message.strip_prefix("[thrd:").and_then(|rest| rest.split_once("]: ")) {
+        Some((_, text)) => text,
+        None => message,
+    }
+}
+
+/// Which messages were logged of late.
+#[derive(Debug, Default)]
+struct Limiter {
+    recent: Mutex<HashMap<String, Recent>>,
+    clock: SystemClock,
+}
+
+#[derive(Debug)]
+struct Recent {
+    logged_at: Duration,
+    /// Equal messages since.
+    withheld: u64,
+}
+
+impl Limiter {
+    /// How often the message was withheld since it was last logged; `None` while it is to be withheld again.
+    fn admit(&self, message: &str) -> Option<u64> {
+        self.admit_at(message, self.clock.monotonic())
+    }
+
+    fn admit_at(&self, message: &str, now: Duration) -> Option<u64> {
+        // Times and counts make no message a new one.
+        let key: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = recent.get_mut(&key) {
+            if now.saturating_sub(known.logged_at) < SILENCE {
+                known.withheld += 1;
+                return None;
+            }
+            known.logged_at = now;
+            return Some(std::mem::take(&mut known.withheld));
+        }
+        if recent.len() >= REMEMBERED {
+            recent.clear();
+        }
+        recent.insert(key, Recent { logged_at: now, withheld: 0 });
+        Some(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_logged_once_in_five_seconds_and_tells_how_often_it_came() {
+        let limiter = Limiter::default();
+        let at = |ms, text| limiter.admit_at(text, Duration::from_millis(ms));
+        assert_eq!(at(0, "connect to 127.0.0.1:9092 failed after 1ms"), Some(0));
+        assert_eq!(at(900, "connect to 127.0.0.1:9092 failed after 2ms"), None);
+        assert_eq!(at(950, "another"), Some(0));
+        assert_eq!(at(4999, "connect to 127.0.0.1:9092 failed after 0ms"), None);
+        assert_eq!(at(5000, "connect to 127.0.0.1:9092 failed after 7ms"), Some(2));
+    }
+
+    #[test]
+    fn the_memory_is_bounded() {
+        let limiter = Limiter::default();
+        for n in 0..10 * REMEMBERED {
+            limiter.admit_at(&"x".repeat(n), Duration::ZERO);
+        }
+        assert!(limiter.recent.lock().unwrap().len() <= REMEMBERED);
+    }
+
+    #[test]
+    fn the_thread_is_cut_off() {
+        assert_eq!(without_thread("[thrd:app]: configuration"), "configuration");
+        assert_eq!(without_thread("plain"), "plain");
+    }
+}

@@ -1,0 +1,153 @@
+//! From librdkafka's errors to what the caller must do.
+
+use rdkafka::error::{KafkaError, RDKafkaError, RDKafkaErrorCode as Code};
+
+use crate::worker::BrokerError;
+
+/// Whether another producer or member has taken this one's place for good.
+pub(super) fn is_fencing(code: Code) -> bool {
+    matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch | Code::FencedInstanceId)
+}
+
+/// An error of a transaction call, by the flags that librdkafka gives it.
+pub(super) fn transaction(call: &str, error: &KafkaError) -> BrokerError {
+    let KafkaError::Transaction(error) = error else {
+        return other(call, error);
+    };
+    let text = format!("{call}: {} ({})", error.string(), error.name());
+    // A static member that was replaced is told so by an abortable error, but trying again can't help.
+    if error.code() == Code::FencedInstanceId || error.is_fatal() && is_fencing(error.code()) {
+        BrokerError::Fenced(text)
+    } else if error.is_fatal() {
+        BrokerError::Fatal(with_remedy(text, error.code()))
+    } else if error.txn_requires_abort() || has_moved_on(error) {
+        BrokerError::Abortable(text)
+    } else if error.is_retriable() {
+        BrokerError::Retriable(text)
+    } else {
+        BrokerError::Fatal(with_remedy(text, error.code()))
+    }
+}
+
+fn has_moved_on(error: &RDKafkaError) -> bool {
+    matches!(error.code(), Code::UnknownMemberId | Code::IllegalGeneration | Code::RebalanceInProgress)
+}
+
+fn with_remedy(text: String, code: Code) -> String {
+    match code {
+        Code::InvalidTransactionTimeout => {
+            format!("{text}: transaction.timeout.ms is above the broker's transaction.max.timeout.ms")
+        }
+        Code::TransactionalIdAuthorizationFailed => {
+            format!("{text}: the principal needs Write and Describe on the transactional id")
+        }
+        Code::ClusterAuthorizationFailed => format!("{text}: the principal needs IdempotentWrite on the cluster"),
+        _ => text,
+    }
+}
+
+/// An error that a poll returned, `topic` and `group` for its text.
+pub(super) fn consumption(error: &KafkaError, topic: &str, group: &str) -> BrokerError {
+    let Some(code) = error.rdkafka_error_code() else {
+        return BrokerError::Retriable(error.to_string());
+    };
+    match code {
+        Code::FencedInstanceId => BrokerError::Fenced(format!("group {group}: {code}")),
+        Code::AutoOffsetReset | Code::OffsetOutOfRange => {
+            BrokerError::RecordsLost(format!("topic {topic}, group {group}: {code}"))
+        }
+        // A batch that can't be read is skipped by librdkafka after this error: its records would be lost silently.
+        Code::BadMessage | Code::BadCompression | Code::InvalidMessage | Code::NotImplemented | Code::Fatal => {
+            BrokerError::Fatal(format!("topic {topic}: {code}"))
+        }
+        _ if matches!(error, KafkaError::MessageConsumptionFatal(_)) => {
+            BrokerError::Fatal(format!("topic {topic}: {code}"))
+        }
+        Code::TopicAuthorizationFailed => {
+            BrokerError::Retriable(format!("{code}: the principal needs Read and Describe on topic {topic}"))
+        }
+        Code::GroupAuthorizationFailed => {
+            BrokerError::Retriable(format!("{code}: the principal needs Read on group {group}"))
+        }
+        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
+            BrokerError::Retriable(format!("topic {topic} is not there (yet): {code}"))
+        }
+        Code::PollExceeded => {
+            BrokerError::Retriable(format!("group {group}: {code}: the worker was busy past max.poll.interval.ms"))
+        }
+        _ => BrokerError::Retriable(format!("topic {topic}: {code}")),
+    }
+}
+
+/// An error of an offset commit outside a transaction.
+pub(super) fn offset_commit(error: &KafkaError, group: &str) -> BrokerError {
+    let text = format!("group {group}: {error}");
+    match error.rdkafka_error_code() {
+        Some(Code::FencedInstanceId) => BrokerError::Fenced(text),
+        Some(Code::UnknownMemberId | Code::IllegalGeneration | Code::RebalanceInProgress) => {
+            BrokerError::Abortable(text)
+        }
+        Some(Code::Fatal) => BrokerError::Fatal(text),
+        _ => BrokerError::Retriable(text),
+    }
+}
+
+/// An error of a look-up: the answer may come the next time.
+pub(super) fn lookup(call: &str, error: &KafkaError) -> BrokerError {
+    match error.rdkafka_error_code() {
+        Some(code @ Code::Fatal) => BrokerError::Fatal(format!("{call}: {code}")),
+        Some(code) => BrokerError::Retriable(format!("{call}: {code}")),
+        None => BrokerError::Retriable(format!("{call}: {error}")),
+    }
+}
+
+/// An error of a call that only a broken client refuses.
+pub(super) fn other(call: &str, error: &KafkaError) -> BrokerError {
+    BrokerError::Fatal(format!("{call}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll_error(code: Code) -> BrokerError {
+        consumption(&KafkaError::MessageConsumption(code), "events", "group")
+    }
+
+    #[test]
+    fn a_broker_or_topic_that_is_not_there_is_waited_for() {
+        for code in [
+            Code::UnknownTopicOrPartition,
+            Code::BrokerTransportFailure,
+            Code::AllBrokersDown,
+            Code::OperationTimedOut,
+            Code::CoordinatorNotAvailable,
+            Code::NotCoordinator,
+            Code::NotLeaderForPartition,
+            Code::Authentication,
+            Code::TopicAuthorizationFailed,
+            Code::GroupAuthorizationFailed,
+            Code::PollExceeded,
+        ] {
+            assert!(matches!(poll_error(code), BrokerError::Retriable(_)), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn records_that_are_gone_or_unreadable_stop_the_worker() {
+        for code in [Code::AutoOffsetReset, Code::OffsetOutOfRange] {
+            assert!(matches!(poll_error(code), BrokerError::RecordsLost(_)), "{code:?}");
+        }
+        for code in [Code::BadMessage, Code::BadCompression, Code::InvalidMessage, Code::Fatal] {
+            assert!(matches!(poll_error(code), BrokerError::Fatal(_)), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn authorization_errors_name_what_is_missing() {
+        assert_eq!(
+            poll_error(Code::GroupAuthorizationFailed).to_string(),
+            "GroupAuthorizationFailed (Broker: Group authorization failed): the principal needs Read on group group"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! The transactional producer: `worker::Producer` over librdkafka.
+
+use std::time::Duration;
+
+use rdkafka::Offset as Position;
+use rdkafka::TopicPartitionList;
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, PurgeConfig};
+use tracing::warn;
+
+use super::client::{Deadline, drop_within};
+use super::consumer::GroupMetadata;
+use super::settings::{DeadLetterPayload, Settings, Topics};
+use super::transaction::{self, Deliveries};
+use super::{errors, records};
+use crate::ids::{Offset, Partition};
+use crate::task::DeadLetter;
+use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee};
+
+/// One try to reach the transaction coordinator; the caller tries again.
+const INIT_TIMEOUT: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Writes bundles, changelog and dead letters, in transactions unless the guarantee is `at_least_once`.
+pub struct Producer {
+    /// `None` only while dropped.
+    client: Option<BaseProducer<Deliveries>>,
+    topics: Topics,
+    guarantee: ProcessingGuarantee,
+    payload: DeadLetterPayload,
+    /// No single call waits longer: past it the broker has given the transaction up too.
+    timeout: Duration,
+}
+
+impl Producer {
+    /// The producer of worker `slot` of this process. Connects in the background.
+    ///
+    /// # Errors
+    /// `Fatal` when the client can't be made.
+    pub fn new(
+        settings: &Settings,
+        topics: &Topics,
+        slot: usize,
+        guarantee: ProcessingGuarantee,
+        payload: DeadLetterPayload,
+    ) -> Result<Self, BrokerError> {
+        let config = settings.producer(slot, guarantee == ProcessingGuarantee::ExactlyOnce);
+        let client = BaseProducer::from_config_and_context(&config, Deliveries::default())
+            .map_err(|error| errors::other("producer", &error))?;
+        Ok(Self {
+            client: Some(client),
+            topics: topics.clone(),
+            guarantee,
+            payload,
+            timeout: settings.transaction_timeout(),
+        })
+    }
+
+    fn client(&self) -> &BaseProducer<Deliveries> {
+        self.client.as_ref().expect("the client is there until the drop")
+    }
+
+    fn is_transactional(&self) -> bool {
+        self.guarantee == ProcessingGuarantee::ExactlyOnce
+    }
+
+    fn queue(&self, record: BaseRecord<'_, [u8], [u8]>) -> Result<(), BrokerError> {
+        let topic = record.topic;
+        let queued = transaction::enqueue(self.client(), record, Deadline::after(self.timeout));
+        queued.map_err(|error| refused(self.client(), topic, &error))
+    }
+
+    fn send_dead_letter(&self, letter: &DeadLetter) -> Result<(), BrokerError> {
+        let record = |payload: DeadLetterPayload| BaseRecord {
+            topic: &self.topics.dead_letters,
+            partition: None,
+            payload: (payload == DeadLetterPayload::Keep).then_some(letter.payload.as_slice()),
+            key: letter.key.as_deref(),
+            timestamp: letter.timestamp.map(|timestamp| timestamp.0),
+            headers: Some(records::dead_letter_headers(letter, &self.topics.events, payload)),
+            delivery_opaque: (),
+        };
+        let deadline = Deadline::after(self.timeout);
+        match transaction::enqueue(self.client(), record(self.payload), deadline) {
+            // Its headers can make a record too large that was not: rather without its payload than not at all.
+            Err(KafkaError::MessageProduction(Code::MessageSizeTooLarge))
+                if self.payload == DeadLetterPayload::Keep =>
+            {
+                warn!(
+                    partition = %letter.partition, offset = %letter.offset, bytes = letter.payload.len(),
+                    "dead letter is too large to copy and is written without its payload"
+                );
+                self.queue(record(DeadLetterPayload::Drop))
+            }
+            result => result.map_err(|error| refused(self.client(), &self.topics.dead_letters, &error)),
+        }
+    }
+}
+
+impl crate::worker::Producer for Producer {
+    type GroupMetadata = GroupMetadata;
+
+    fn init_transactions(&mut self) -> Result<(), BrokerError> {
+        if !self.is_transactional() {
+            return Ok(());
+        }
+        let result = self.client().init_transactions(INIT_TIMEOUT);
+        self.client().poll(Duration::ZERO);
+        result.map_err(|error| errors::transaction("init transactions", &error))
+    }
+
+    fn begin(&mut self) -> Result<(), BrokerError> {
+        self.client().context().take_failure();
+        if !self.is_transactional() {
+            return Ok(());
+        }
+        self.client().begin_transaction().map_err(|error| errors::transaction("begin transaction", &error))
+    }
+
+    fn send(&mut self, record: Outgoing<'_>) -> Result<(), BrokerError> {
+        transaction::verdict(self.client())?;
+        match record {
+            Outgoing::Bundle(bundle) => self.queue(
+                BaseRecord::to(&self.topics.bundles)
+                    .key(bundle.session_id.as_str().as_bytes())
+                    .payload(bundle.json.as_slice()),
+            ),
+            Outgoing::Changelog(partition, entry) => self.queue(BaseRecord {
+                payload: entry.value.as_deref(),
+                ..BaseRecord::to(&self.topics.changelog).partition(partition.0).key(entry.key.as_slice())
+            }),
+            Outgoing::DeadLetter(letter) => self.send_dead_letter(letter),
+        }
+    }
+
+    fn send_offsets(&mut self, offsets: &[(Partition, Offset)], group: &GroupMetadata) -> Result<(), BrokerError> {
+        if !self.is_transactional() || offsets.is_empty() {
+            return Ok(());
+        }
+        let mut list = TopicPartitionList::new();
+        for (partition, offset) in offsets {
+            list.add_partition_offset(&self.topics.events, partition.0, Position::Offset(offset.0))
+                .map_err(|error| errors::other("send offsets", &error))?;
+        }
+        let deadline = Deadline::after(self.timeout);
+        loop {
+            let result = self.client().send_offsets_to_transaction(&list, &group.0, deadline.remaining());
+            match result.map_err(|error| errors::transaction("send offsets", &error)) {
+                Err(BrokerError::Retriable(text)) if deadline.passed() => return Err(BrokerError::Abortable(text)),
+                Err(BrokerError::Retriable(_)) => self.client().poll(Duration::from_millis(10)),
+                result => return result,
+            }
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), BrokerError> {
+        let deadline = Deadline::after(self.timeout);
+        if !transaction::settle(self.client(), deadline) {
+            transaction::verdict(self.client())?;
+            let waited = self.timeout.as_millis();
+            return Err(BrokerError::Abortable(format!("records were not delivered within {waited} ms")));
+        }
+        transaction::verdict(self.client())?;
+        if !self.is_transactional() {
+            return Ok(());
+        }
+        // With its own time: what the deliveries took must not leave the commit in doubt.
+        let deadline = Deadline::after(self.timeout);
+        loop {
+            let result = self.client().commit_transaction(deadline.remaining());
+            match result.map_err(|error| errors::transaction("commit transaction", &error)) {
+                // It may have been committed, and can't be aborted any more.
+                Err(BrokerError::Retriable(text)) if deadline.passed() => {
+                    return Err(BrokerError::Fatal(format!("the outcome is unknown: {text}")));
+                }
+                Err(BrokerError::Retriable(_)) => self.client().poll(Duration::from_millis(10)),
+                result => return result,
+            }
+        }
+    }
+
+    fn abort(&mut self) -> Result<(), BrokerError> {
+        let deadline = Deadline::after(self.timeout);
+        self.client().purge(PurgeConfig::default().queue());
+        let settled = transaction::settle(self.client(), deadline);
+        self.client().context().take_failure();
+        if !self.is_transactional() {
+            return Ok(());
+        }
+        if !settled {
+            transaction::verdict(self.client())?;
+            return Err(BrokerError::Fatal("abort transaction: records are still on their way".into()));
+        }
+        loop {
+            let result = self.client().abort_transaction(deadline.remaining());
+            match result.map_err(|error| errors::transaction("abort transaction", &error)) {
+                Err(BrokerError::Retriable(text) | BrokerError::Abortable(text)) if deadline.passed() => {
+                    return Err(BrokerError::Fatal(text));
+                }
+                Err(BrokerError::Retriable(_) | BrokerError::Abortable(_)) => {
+                    self.client().poll(Duration::from_millis(10));
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            drop_within(client, CLOSE_TIMEOUT, "producer");
+        }
+    }
+}
+
+/// A record that librdkafka did not take.
+fn refused(client: &BaseProducer<Deliveries>, topic: &str, error: &KafkaError) -> BrokerError {
+    if let Err(verdict) = transaction::verdict(client) {
+        return verdict;
+    }
+    match error.rdkafka_error_code() {
+        Some(code) => transaction::delivery(code, format!("topic {topic}: {code}")),
+        None => errors::other("send", error),
+    }
+}

@@ -1,0 +1,55 @@
+//! Records between librdkafka's form and the service's own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use rdkafka::Message;
+use rdkafka::message::{BorrowedMessage, Header as NativeHeader, Headers, OwnedHeaders};
+
+use super::settings::DeadLetterPayload;
+use crate::ids::{Offset, Partition};
+use crate::task::{DeadLetter, Header, Record};
+use crate::time::Timestamp;
+
+/// A message as a task reads it.
+pub(super) fn record<'a>(message: &'a BorrowedMessage<'_>) -> Record<'a> {
+    Record {
+        partition: Partition(message.partition()),
+        offset: Offset(message.offset()),
+        timestamp: message.timestamp().to_millis().map(Timestamp),
+        key: message.key(),
+        value: message.payload(),
+        headers: message.headers().map(headers).unwrap_or_default(),
+    }
+}
+
+/// The headers in order. rdkafka panics at a name that is not UTF-8, which any producer can write: such a header is left
+/// out, and the record kept.
+fn headers<H: Headers>(headers: &H) -> Vec<Header<'_>> {
+    (0..headers.count())
+        .filter_map(|index| catch_unwind(AssertUnwindSafe(|| headers.try_get(index))).ok().flatten())
+        .map(|header| Header { name: header.key, value: header.value })
+        .collect()
+}
+
+/// The headers of a dead letter: its own, then Kafka Connect's and the reason.
+pub(super) fn dead_letter_headers(letter: &DeadLetter, topic: &str, payload: DeadLetterPayload) -> OwnedHeaders {
+    let own = letter.headers.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
+    let partition = letter.partition.to_string();
+    let offset = letter.offset.to_string();
+    let bytes = letter.payload.len().to_string();
+    let mut added = vec![
+        ("__connect.errors.topic", topic),
+        ("__connect.errors.partition", &partition),
+        ("__connect.errors.offset", &offset),
+        ("__connect.errors.exception.message", &letter.detail),
+        ("duplex.dead_letter.reason", letter.reason.as_str()),
+    ];
+    if payload == DeadLetterPayload::Drop {
+        added.push(("duplex.dead_letter.payload_bytes", &bytes));
+    }
+    owned_headers(own.chain(added.into_iter().map(|(name, value)| (name, Some(value.as_bytes())))))
+}
+
+pub(super) fn owned_headers<'a>(headers: impl IntoIterator<Item = (&'a str, Option<&'a [u8]>)>) -> OwnedHeaders {
+    headers.into_iter().fold(OwnedHeaders::new(), |all, (key, value)| all.insert(NativeHeader { key, value }))
+}

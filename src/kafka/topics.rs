@@ -1,0 +1,279 @@
+//! What must be true of the cluster before the service starts, and making it so where that is allowed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::{IsError, KafkaError, RDKafkaErrorCode as Code};
+use thiserror::Error;
+use tracing::{info, warn};
+
+use super::client::Deadline;
+use super::config::Isolation;
+use super::context::Logging;
+use super::settings::{Settings, Topics};
+
+/// Why the service can't start on this cluster.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum CheckError {
+    /// The broker does not answer; it may later.
+    #[error("kafka at {servers} does not answer: {reason}")]
+    Unavailable { servers: String, reason: String },
+    /// It answers, and something is wrong that only a person can mend.
+    #[error("{}", all(.0))]
+    Wrong(Vec<TopicProblem>),
+}
+
+/// What is wrong with a topic, and the remedy.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum TopicProblem {
+    #[error("topics.{one} and topics.{other} are both \"{topic}\": give each a topic of its own")]
+    Shared { one: &'static str, other: &'static str, topic: String },
+    #[error("topic {topic} does not exist: create it, or set topics.create = true")]
+    Missing { topic: String },
+    #[error(
+        "topic {changelog} has {changelog_partitions} partitions and {events} has {events_partitions}: they must be equal; \
+         recreate the changelog (which loses open sessions), or add partitions to the smaller one while no session is open"
+    )]
+    Partitions { changelog: String, changelog_partitions: usize, events: String, events_partitions: usize },
+    #[error(
+        "topic {topic} has cleanup.policy={policy}, which loses the state of open sessions: \
+         set cleanup.policy=compact on it"
+    )]
+    NotCompacted { topic: String, policy: String },
+    #[error("the configuration of topic {topic} can't be read: {reason}: the principal needs DescribeConfigs on it")]
+    Undescribed { topic: String, reason: String },
+    #[error("topic {topic} can't be used: {reason}: the principal needs Describe on it")]
+    Refused { topic: String, reason: String },
+    #[error("topic {topic} can't be created: {reason}")]
+    NotCreated { topic: String, reason: String },
+    #[error("the kafka client can't be made: {0}")]
+    Client(String),
+}
+
+/// What the cluster says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClusterInfo {
+    pub cluster_id: Option<String>,
+    pub brokers: usize,
+    /// Topics that this principal may see, with their partitions.
+    pub topics: BTreeMap<String, usize>,
+}
+
+/// Asks the cluster for its metadata.
+///
+/// # Errors
+/// `Unavailable` when no broker answers within `timeout`, `Wrong` when the client can't be made.
+pub fn connect(settings: &Settings, timeout: Duration) -> Result<ClusterInfo, CheckError> {
+    let deadline = Deadline::after(timeout);
+    let client = BaseConsumer::from_config_and_context(&settings.prober(Isolation::ReadCommitted), Logging)
+        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(error.to_string())]))?;
+    let metadata = client.fetch_metadata(None, deadline.remaining());
+    // Logs what went wrong on the way.
+    drop(client.poll(Duration::ZERO));
+    let metadata = metadata.map_err(|error| unavailable(settings, &error))?;
+    Ok(ClusterInfo {
+        cluster_id: client.client().fetch_cluster_id(deadline.remaining()),
+        brokers: metadata.brokers().len(),
+        topics: metadata.topics().iter().map(|topic| (topic.name().to_owned(), topic.partitions().len())).collect(),
+    })
+}
+
+/// Checks the four topics, and makes those that are missing where `topics.create` allows it. The embedded broker can't
+/// describe a topic: with `embedded` that is only warned of.
+///
+/// # Errors
+/// `Unavailable` when the broker does not answer within `timeout`, `Wrong` with everything that must be mended.
+pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeout: Duration) -> Result<(), CheckError> {
+    wrong(shared_names(topics))?;
+    let deadline = Deadline::after(timeout);
+    let admin = AdminClient::from_config_and_context(&settings.admin(), Logging)
+        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(error.to_string())]))?;
+    let mut found = look(settings, topics, &admin, deadline)?;
+    if topics.create && found.values().any(Option::is_none) {
+        create(settings, topics, &admin, &found, deadline)?;
+        found = look(settings, topics, &admin, deadline)?;
+        // A new topic needs a moment to be known to every broker.
+        while found.values().any(Option::is_none) && !deadline.passed() {
+            thread::sleep(Duration::from_millis(50));
+            found = look(settings, topics, &admin, deadline)?;
+        }
+    }
+    let missing = found.iter().filter(|(_, partitions)| partitions.is_none());
+    wrong(missing.map(|(topic, _)| TopicProblem::Missing { topic: topic.clone() }).collect())?;
+
+    let partitions = |topic: &str| found.get(topic).copied().flatten().unwrap_or(0);
+    let mut problems = Vec::new();
+    let (events, changelog) = (partitions(&topics.events), partitions(&topics.changelog));
+    if events != changelog {
+        problems.push(TopicProblem::Partitions {
+            changelog: topics.changelog.clone(),
+            changelog_partitions: changelog,
+            events: topics.events.clone(),
+            events_partitions: events,
+        });
+    }
+    match cleanup_policy(topics, &admin, deadline) {
+        Ok(policy) => problems.extend(judge_policy(&topics.changelog, &policy)),
+        Err(reason) if embedded => {
+            warn!(topic = topics.changelog, reason, "the embedded broker can't describe the changelog");
+        }
+        Err(reason) if deadline.passed() => {
+            return Err(CheckError::Unavailable { servers: settings.bootstrap_servers.clone(), reason });
+        }
+        Err(reason) => problems.push(TopicProblem::Undescribed { topic: topics.changelog.clone(), reason }),
+    }
+    wrong(problems)
+}
+
+/// Partitions of each of the four topics; `None` for one that is missing.
+fn look(
+    settings: &Settings,
+    topics: &Topics,
+    admin: &AdminClient<Logging>,
+    deadline: Deadline,
+) -> Result<BTreeMap<String, Option<usize>>, CheckError> {
+    // Of all topics at once: a question about one topic can make the broker create it.
+    let metadata = admin.inner().fetch_metadata(None, deadline.remaining().max(Duration::from_millis(100)));
+    let metadata = metadata.map_err(|error| unavailable(settings, &error))?;
+    let mut problems = Vec::new();
+    let mut found = BTreeMap::new();
+    for (_, name) in names(topics) {
+        let topic = metadata.topics().iter().find(|topic| topic.name() == name);
+        let code = topic.and_then(|topic| topic.error()).filter(IsError::is_error).map(Code::from);
+        match (topic, code) {
+            (Some(topic), None) => found.insert(name.to_owned(), Some(topic.partitions().len())),
+            (None, _) | (_, Some(Code::UnknownTopicOrPartition | Code::UnknownTopic)) => {
+                found.insert(name.to_owned(), None)
+            }
+            (_, Some(Code::LeaderNotAvailable)) => {
+                let reason = format!("topic {name} has no leader");
+                return Err(CheckError::Unavailable { servers: settings.bootstrap_servers.clone(), reason });
+            }
+            (_, Some(code)) => {
+                problems.push(TopicProblem::Refused { topic: name.to_owned(), reason: code.to_string() });
+                None
+            }
+        };
+    }
+    wrong(problems).map(|()| found)
+}
+
+fn create(
+    settings: &Settings,
+    topics: &Topics,
+    admin: &AdminClient<Logging>,
+    found: &BTreeMap<String, Option<usize>>,
+    deadline: Deadline,
+) -> Result<(), CheckError> {
+    // The two that must have as many partitions as each other follow the one that is there.
+    let partitions = |name: &str| {
+        let twin = if name == topics.events { &topics.changelog } else { &topics.events };
+        let twin = found.get(twin).copied().flatten().and_then(|n| i32::try_from(n).ok());
+        let paired = name == topics.events || name == topics.changelog;
+        twin.filter(|_| paired).unwrap_or(topics.partitions)
+    };
+    let new: Vec<NewTopic<'_>> = found
+        .iter()
+        .filter(|(_, partitions)| partitions.is_none())
+        .map(|(name, _)| {
+            let topic = NewTopic::new(name, partitions(name), TopicReplication::Fixed(topics.replication_factor));
+            if *name == topics.changelog { topic.set("cleanup.policy", "compact") } else { topic }
+        })
+        .collect();
+    let options =
+        AdminOptions::new().request_timeout(Some(deadline.remaining())).operation_timeout(Some(deadline.remaining()));
+    let results = block_on(admin.create_topics(&new, &options), deadline)
+        .ok_or(KafkaError::AdminOp(Code::OperationTimedOut))
+        .flatten()
+        .map_err(|error| unavailable(settings, &error))?;
+    let mut problems = Vec::new();
+    for result in results {
+        match result {
+            Ok(topic) => info!(topic, "topic created"),
+            Err((_, Code::TopicAlreadyExists)) => {}
+            Err((topic, code)) => problems.push(TopicProblem::NotCreated { topic, reason: code.to_string() }),
+        }
+    }
+    wrong(problems)
+}
+
+fn cleanup_policy(topics: &Topics, admin: &AdminClient<Logging>, deadline: Deadline) -> Result<String, String> {
+    let options = AdminOptions::new().request_timeout(Some(deadline.remaining()));
+    let resource = [ResourceSpecifier::Topic(&topics.changelog)];
+    let described = block_on(admin.describe_configs(&resource, &options), deadline).ok_or("no answer")?;
+    let resource = described.map_err(|error| error.to_string())?.pop().ok_or("no answer")?;
+    let resource = resource.map_err(|code| code.to_string())?;
+    let policy = resource.get("cleanup.policy").and_then(|entry| entry.value.clone());
+    policy.ok_or_else(|| "cleanup.policy is not among it".into())
+}
+
+fn judge_policy(topic: &str, policy: &str) -> Option<TopicProblem> {
+    let has = |word| policy.split(',').any(|part| part.trim() == word);
+    if !has("compact") {
+        return Some(TopicProblem::NotCompacted { topic: topic.into(), policy: policy.into() });
+    }
+    if has("delete") {
+        warn!(topic, policy, "sessions that stay open past the topic's retention lose their state");
+    }
+    None
+}
+
+/// Names that stand for two topics: dead letters read as events, for one, would loop for ever.
+fn shared_names(topics: &Topics) -> Vec<TopicProblem> {
+    let names = names(topics);
+    let mut problems = Vec::new();
+    for (index, (other, topic)) in names.iter().enumerate() {
+        if let Some((one, _)) = names[..index].iter().find(|(_, earlier)| earlier == topic) {
+            problems.push(TopicProblem::Shared { one, other, topic: (*topic).to_owned() });
+        }
+    }
+    problems
+}
+
+fn names(topics: &Topics) -> [(&'static str, &str); 4] {
+    [
+        ("events", &topics.events),
+        ("bundles", &topics.bundles),
+        ("dead_letters", &topics.dead_letters),
+        ("changelog", &topics.changelog),
+    ]
+}
+
+fn wrong(problems: Vec<TopicProblem>) -> Result<(), CheckError> {
+    if problems.is_empty() { Ok(()) } else { Err(CheckError::Wrong(problems)) }
+}
+
+fn all(problems: &[TopicProblem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn unavailable(settings: &Settings, error: &KafkaError) -> CheckError {
+    CheckError::Unavailable { servers: settings.bootstrap_servers.clone(), reason: error.to_string() }
+}
+
+/// Waits for an admin call on this thread; `None` past the deadline.
+fn block_on<F: Future>(future: F, deadline: Deadline) -> Option<F::Output> {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = std::pin::pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Some(output);
+        }
+        if deadline.passed() {
+            return None;
+        }
+        thread::park_timeout(deadline.remaining());
+    }
+}

@@ -1,0 +1,124 @@
+//! Deliveries of a producer: what came back, and how to wait for the rest.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+use rdkafka::{ClientContext, Message};
+
+use super::client::Deadline;
+use super::{context, errors};
+use crate::worker::BrokerError;
+
+/// One short look at the producer's queue. librdkafka's own waits are of 100 ms, which would be every commit's floor.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Keeps the first delivery that failed.
+#[derive(Debug, Default)]
+pub(super) struct Deliveries {
+    failed: Mutex<Option<(Code, String)>>,
+}
+
+impl Deliveries {
+    /// The first failure since it was last taken.
+    pub(super) fn take_failure(&self) -> Option<(Code, String)> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn failure(&self) -> Option<(Code, String)> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ClientContext for Deliveries {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        context::log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        context::log_error(&error, reason);
+    }
+
+    fn stats_raw(&self, _: &[u8]) {}
+}
+
+impl ProducerContext for Deliveries {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        let Err((error, message)) = result else { return };
+        let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
+        // Purged by an abort: as intended.
+        if matches!(code, Code::PurgeQueue | Code::PurgeInflight) {
+            return;
+        }
+        let text = format!("topic {}: {code}", message.topic());
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((code, text));
+    }
+}
+
+/// Queues a record, waiting while the queue is full.
+///
+/// # Errors
+/// The error of librdkafka; that of a full queue once the deadline has passed.
+pub(super) fn enqueue(
+    producer: &BaseProducer<Deliveries>,
+    mut record: BaseRecord<'_, [u8], [u8]>,
+    deadline: Deadline,
+) -> Result<(), KafkaError> {
+    loop {
+        match producer.send(record) {
+            Ok(()) => {
+                producer.poll(Duration::ZERO);
+                return Ok(());
+            }
+            Err((KafkaError::MessageProduction(Code::QueueFull), back)) if !deadline.passed() => {
+                producer.poll(LOOK);
+                record = back;
+            }
+            Err((error, _)) => return Err(error),
+        }
+    }
+}
+
+/// Waits until every queued record is delivered or has failed; whether it came to that.
+pub(super) fn settle(producer: &BaseProducer<Deliveries>, deadline: Deadline) -> bool {
+    while producer.in_flight_count() > 0 {
+        if deadline.passed() {
+            return false;
+        }
+        producer.poll(LOOK);
+    }
+    true
+}
+
+/// What a failure so far means for the caller.
+///
+/// # Errors
+/// `Fenced` or `Fatal` for the end of the client, else `Abortable` for a delivery that failed.
+pub(super) fn verdict(producer: &BaseProducer<Deliveries>) -> Result<(), BrokerError> {
+    if let Some((code, text)) = producer.client().fatal_error() {
+        let text = format!("{text} ({code:?})");
+        return Err(if errors::is_fencing(code) { BrokerError::Fenced(text) } else { BrokerError::Fatal(text) });
+    }
+    match producer.context().failure() {
+        None => Ok(()),
+        Some((code, text)) => Err(delivery(code, text)),
+    }
+}
+
+/// A record that could not be queued or delivered.
+pub(super) fn delivery(code: Code, text: String) -> BrokerError {
+    match code {
+        // The same record would fail again.
+        Code::MessageSizeTooLarge => BrokerError::Fatal(format!(
+            "{text}: raise message.max.bytes of the topic and of kafka.properties, or lower the limits"
+        )),
+        Code::TopicAuthorizationFailed => {
+            BrokerError::Fatal(format!("{text}: the principal needs Write and Describe on the topic"))
+        }
+        _ => BrokerError::Abortable(text),
+    }
+}
