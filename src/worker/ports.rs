@@ -229,6 +229,8 @@ pub trait Observer {
     fn committed(&mut self, commit: &Committed<'_>);
     /// A transaction was given up; its records are processed again.
     fn aborted(&mut self);
+    /// A rebalance was answered: the group has said what this member owns, be it nothing.
+    fn joined(&mut self);
     /// A task changed state; `restored` are the changelog records read so far.
     fn task(&mut self, partition: Partition, state: TaskState, restored: u64);
     /// A task's distance to its partition's end.
