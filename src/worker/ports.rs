@@ -103,6 +103,9 @@ pub trait Consumer {
     /// The last known end of a partition; `None` while unknown.
     fn end_offset(&self, partition: Partition) -> Option<Offset>;
 
+    /// Whether a broker answers, as far as the client knows.
+    fn is_connected(&self) -> bool;
+
     /// Leaves the group within `timeout`.
     fn close(&mut self, timeout: Duration);
 }
