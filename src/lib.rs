@@ -14,6 +14,7 @@ pub mod wire;
 pub mod worker;
 
 pub mod admin;
+pub mod cli;
 pub mod config;
 pub mod kafka;
 pub mod metrics;

@@ -1,1 +1,17 @@
-//! metrics
+//! What the service tells about itself: counters, gauges and probes.
+//!
+//! The only module that names `prometheus`. Reads no clock and opens no socket; `admin` serves what is kept here.
+
+mod catalog;
+mod declare;
+mod health;
+mod labels;
+mod observer;
+mod process;
+mod registry;
+mod run_gauges;
+mod worker_health;
+
+pub use health::{Health, Probe};
+pub use observer::WorkerObserver;
+pub use registry::{CONTENT_TYPE, Metrics};

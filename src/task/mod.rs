@@ -1,7 +1,17 @@
-//! The sessions of one partition.
+//! The sessions of one partition: what a record does to them, what a commit carries, how state comes back.
+//!
+//! Pure: time and records are arguments, effects are a [`CommitBatch`]. Knows no Kafka client and no clock.
 
 mod batch;
+mod changelog;
+mod clock;
+mod identify;
+mod partition;
 mod record;
+#[cfg(test)]
+mod tests;
 
 pub use batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, Outcome};
+pub use changelog::{ChangelogState, ClosedMarker, Key, RestoreError};
+pub use partition::PartitionTask;
 pub use record::{Header, Record};

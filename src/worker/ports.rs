@@ -103,6 +103,9 @@ pub trait Consumer {
     /// The last known end of a partition; `None` while unknown.
     fn end_offset(&self, partition: Partition) -> Option<Offset>;
 
+    /// Whether a broker answers, as far as the client knows.
+    fn is_connected(&self) -> bool;
+
     /// Leaves the group within `timeout`.
     fn close(&mut self, timeout: Duration);
 }
@@ -229,6 +232,8 @@ pub trait Observer {
     fn committed(&mut self, commit: &Committed<'_>);
     /// A transaction was given up; its records are processed again.
     fn aborted(&mut self);
+    /// A rebalance was answered: the group has said what this member owns, be it nothing.
+    fn joined(&mut self);
     /// A task changed state; `restored` are the changelog records read so far.
     fn task(&mut self, partition: Partition, state: TaskState, restored: u64);
     /// A task's distance to its partition's end.

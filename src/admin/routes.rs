@@ -1,0 +1,318 @@
+//! The routes and their answers.
+//!
+//! GET and HEAD only. Figures are read from the run view when asked for; sorting them can take a while, so that is
+//! done off the server's threads.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::extract::{self, Query};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
+use tracing::error;
+
+use crate::metrics::{self, Health, Metrics, Probe};
+use crate::report::{RunSummary, RunView};
+use crate::time::Clock;
+
+const INDEX: &str = "\
+duplex-collector
+
+/metrics   metrics for Prometheus
+/livez     200 while the workers run, else 503 and why
+/readyz    200 once every partition is restored, else 503 and why
+/report    the figures of every run as JSON; ?run=ID for one
+/version   name, version and commit as JSON
+";
+
+/// What the server reads from.
+#[derive(Clone)]
+pub struct State {
+    pub metrics: Metrics,
+    pub health: Health,
+    pub runs: Arc<Mutex<RunView>>,
+    /// The clock whose monotonic time the workers poll by.
+    pub clock: Arc<dyn Clock + Send + Sync>,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("health", &self.health).finish_non_exhaustive()
+    }
+}
+
+pub(super) fn router(state: State) -> Router {
+    Router::new()
+        .route("/", get(async || INDEX))
+        .route("/metrics", get(metrics))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/version", get(async || Json(Version::BUILT)))
+        .route("/report", get(report))
+        .fallback(async || (StatusCode::NOT_FOUND, "not found; / lists what there is\n"))
+        .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"))
+        .layer(middleware::map_response(with_fixed_headers))
+        .with_state(state)
+}
+
+/// No answer may be taken for another type than it says, nor be served from a cache.
+async fn with_fixed_headers(mut response: Response) -> Response {
+    const FIXED: [(HeaderName, HeaderValue); 2] = [
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    response.headers_mut().extend(FIXED);
+    response
+}
+
+async fn metrics(extract::State(state): extract::State<State>) -> Response {
+    off_thread(move || {
+        {
+            let mut runs = lock(&state.runs);
+            // Set under the lock: of two scrapes at once, the one with the older figures comes first.
+            state.metrics.set_runs(&runs.summaries());
+        }
+        ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], state.metrics.encode()).into_response()
+    })
+    .await
+}
+
+async fn livez(extract::State(state): extract::State<State>) -> Response {
+    probe(&state.health.liveness(state.clock.monotonic()))
+}
+
+async fn readyz(extract::State(state): extract::State<State>) -> Response {
+    probe(&state.health.readiness())
+}
+
+fn probe(probe: &Probe) -> Response {
+    let status = if probe.passes { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, format!("{}\n", probe.lines.join("\n"))).into_response()
+}
+
+#[derive(Deserialize)]
+struct ReportQuery {
+    run: Option<String>,
+}
+
+async fn report(extract::State(state): extract::State<State>, Query(query): Query<ReportQuery>) -> Response {
+    off_thread(move || {
+        let runs = lock(&state.runs).summaries();
+        Json(Report::of(runs, query.run.as_deref())).into_response()
+    })
+    .await
+}
+
+#[derive(Serialize)]
+struct Report {
+    runs: Vec<RunSummary>,
+}
+
+impl Report {
+    /// All runs, or the one asked for; none when it has not been seen (yet).
+    fn of(mut runs: Vec<RunSummary>, asked: Option<&str>) -> Self {
+        if let Some(run_id) = asked {
+            runs.retain(|run| run.run_id == run_id);
+        }
+        Self { runs }
+    }
+}
+
+#[derive(Serialize)]
+struct Version {
+    name: &'static str,
+    version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git_commit: Option<&'static str>,
+}
+
+impl Version {
+    const BUILT: Self = Self {
+        name: env!("CARGO_PKG_NAME"),
+        version: env!("CARGO_PKG_VERSION"),
+        git_commit: option_env!("DUPLEX_GIT_COMMIT"),
+    };
+}
+
+async fn off_thread(answer: impl FnOnce() -> Response + Send + 'static) -> Response {
+    spawn_blocking(answer).await.unwrap_or_else(|error| {
+        error!(%error, "answer failed");
+        StatusCode::INTERNAL_SERVER_ERROR.into_response()
+    })
+}
+
+/// Locks the run view. One that panicked while it held the lock can have left out samples, not more.
+fn lock(runs: &Mutex<RunView>) -> MutexGuard<'_, RunView> {
+    runs.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::super::{bind, serve};
+    use super::*;
+    use crate::collector::EndReason;
+    use crate::distribution::Distribution;
+    use crate::ids::Partition;
+    use crate::metrics::WorkerObserver;
+    use crate::time::Timestamp;
+    use crate::worker::{Observer, TaskState};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    /// Stands still at 40 s.
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(40)
+        }
+    }
+
+    /// A process before its first worker and its first bundle.
+    pub fn state() -> State {
+        State {
+            metrics: Metrics::new(Timestamp(0)),
+            health: Health::new(),
+            runs: Arc::new(Mutex::new(RunView::new("default"))),
+            clock: Arc::new(Stopped),
+        }
+    }
+
+    /// The answer to one request over a loopback connection: its head in lower case, and its body.
+    async fn ask(state: &State, request_line: &str) -> (String, String) {
+        let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let server = tokio::spawn(serve(listener, state.clone(), std::future::pending()));
+        let request = format!("{request_line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        peer.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        peer.read_to_string(&mut answer).await.unwrap();
+        server.abort();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_ascii_lowercase(), body.to_owned())
+    }
+
+    fn run(run_id: &str) -> RunSummary {
+        RunSummary {
+            run_id: run_id.to_owned(),
+            sessions: 1,
+            sessions_by_end_reason: BTreeMap::from([(EndReason::Closed, 1)]),
+            responses: 2,
+            duplex_stream_ttft_ms: Some(Distribution { count: 1, mean: 250.5, p50: 250.5, p99: 250.5 }),
+            duplex_stream_ttfp_ms: None,
+            duplex_stream_rtf: None,
+            duplex_response_ttft_ms: None,
+            duplex_response_ttfp_ms: None,
+            duplex_client_ttft_ms: None,
+            duplex_client_ttfp_ms: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn every_route_has_its_status_and_type() {
+        let text = "text/plain; charset=utf-8";
+        for (request, status, content_type) in [
+            ("GET /", "200", text),
+            ("GET /metrics", "200", metrics::CONTENT_TYPE),
+            ("GET /livez", "200", text),
+            ("GET /readyz", "503", text),
+            ("GET /version", "200", "application/json"),
+            ("GET /report", "200", "application/json"),
+            ("GET /report?run=a&run=b", "400", text),
+            ("GET /secrets", "404", text),
+            ("POST /metrics", "405", text),
+            ("DELETE /report", "405", text),
+            ("POST /secrets", "404", text),
+        ] {
+            let (head, body) = ask(&state(), request).await;
+            assert!(head.starts_with(&format!("http/1.1 {status} ")), "{request}: {head}");
+            assert!(head.contains(&format!("content-type: {content_type}\r\n")), "{request}: {head}");
+            assert!(head.contains("x-content-type-options: nosniff\r\n"), "{request}: {head}");
+            assert!(head.contains("cache-control: no-store\r\n"), "{request}: {head}");
+            assert_eq!(head.contains("allow: get,head\r\n"), status == "405", "{request}: {head}");
+            assert!(!body.is_empty(), "{request}");
+        }
+    }
+
+    #[tokio::test]
+    async fn head_is_get_without_a_body() {
+        for path in ["/", "/metrics", "/livez", "/version", "/report"] {
+            let (head, body) = ask(&state(), &format!("HEAD {path}")).await;
+            assert!(head.starts_with("http/1.1 200 "), "{path}: {head}");
+            assert_eq!(body, "", "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_probes_answer_with_their_reasons() {
+        let state = state();
+        let mut worker = WorkerObserver::new(&state.metrics, &state.health, Duration::ZERO);
+        worker.connected(true);
+        worker.task(Partition(0), TaskState::Restoring, 0);
+        worker.task(Partition(3), TaskState::Restoring, 0);
+        let (head, body) = ask(&state, "GET /readyz").await;
+        assert!(head.starts_with("http/1.1 503 "), "{head}");
+        assert_eq!(body, "restoring 2 partitions: 0, 3\n");
+        let (head, body) = ask(&state, "GET /livez").await;
+        assert!(head.starts_with("http/1.1 503 "), "{head}");
+        assert_eq!(body, "worker 0: not polled for 40 s\n");
+
+        worker.polled(Duration::from_secs(40));
+        worker.task(Partition(0), TaskState::Running, 0);
+        worker.task(Partition(3), TaskState::Running, 0);
+        let (head, body) = ask(&state, "GET /readyz").await;
+        assert!(head.starts_with("http/1.1 200 "), "{head}");
+        assert_eq!(body, "ready\nworker 0: running 2 partitions: 0, 3\n");
+        assert_eq!(ask(&state, "GET /livez").await.1, "alive\n");
+    }
+
+    #[tokio::test]
+    async fn a_scrape_drops_the_gauges_of_runs_that_left() {
+        let state = state();
+        state.metrics.set_runs(&[run("gone")]);
+        let (_, body) = ask(&state, "GET /metrics").await;
+        assert!(body.contains("\nduplex_records_total 0\n"), "{body}");
+        assert!(!body.contains("gone"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn the_version_names_the_program() {
+        let (_, body) = ask(&state(), "GET /version").await;
+        let version: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(version["name"], "duplex-collector");
+        assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    }
+
+    #[tokio::test]
+    async fn a_report_without_bundles_has_no_runs() {
+        assert_eq!(ask(&state(), "GET /report").await.1, r#"{"runs":[]}"#);
+        assert_eq!(ask(&state(), "GET /report?run=a%20b").await.1, r#"{"runs":[]}"#);
+    }
+
+    #[test]
+    fn a_report_has_all_runs_or_the_one_asked_for() {
+        let json = |asked| serde_json::to_value(Report::of(vec![run("a"), run("b")], asked)).unwrap();
+        assert_eq!(json(None)["runs"].as_array().map(Vec::len), Some(2));
+        assert_eq!(
+            json(Some("b")),
+            serde_json::json!({"runs": [{
+                "run_id": "b",
+                "sessions": 1,
+                "sessions_by_end_reason": {"closed": 1},
+                "responses": 2,
+                "duplex_stream_ttft_ms": {"count": 1, "mean": 250.5, "p50": 250.5, "p99": 250.5},
+            }]})
+        );
+        assert_eq!(json(Some("c")), serde_json::json!({"runs": []}));
+    }
+}

@@ -1,0 +1,152 @@
+//! One request row (contract.md section 3).
+
+use serde::Serialize;
+
+use super::ordered::Ordered;
+use super::stage::{Stage0Tokens, StageBlock, Stages};
+use crate::collector::{Head, ResponseFacts};
+use crate::ids::{ResponseId, SessionId};
+use crate::numeric::{r3, r6};
+use crate::wire::Scalar;
+
+/// The sample rate until an audio event tells another.
+const DEFAULT_SAMPLE_RATE_HZ: f64 = 24000.0;
+
+const CREATED_TO_TEXT: &str = "response.created client receive to first non-empty text delta";
+const CREATED_TO_AUDIO: &str = "response.created client receive to first audio packet";
+const STAGE0_TPOT: &str = "Stage-0 engine mean time per output token";
+const CREATED_TO_LAST_AUDIO: &str =
+    "response.created client receive to last audio packet divided by emitted audio duration";
+
+/// A known response with audio, or with a stage-0 snapshot.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RequestRow<'a> {
+    session_id: &'a SessionId,
+    request_index: u32,
+    response_id: &'a ResponseId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    split: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample_id: Option<&'a str>,
+    #[serde(flatten)]
+    pub audio: Option<AudioMetrics<'a>>,
+    #[serde(skip_serializing_if = "Ordered::is_empty")]
+    pub stages: Ordered<StageBlock>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage0_tokens: Option<Stage0Tokens>,
+}
+
+/// The part of a row that needs audio packets and a `response.created` in the window.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct AudioMetrics<'a> {
+    source: &'static str,
+    measurement_origin: MeasurementOrigin<'a>,
+    pub ttft_ms: Option<f64>,
+    pub ttfp_ms: Option<f64>,
+    audio_generation_ms: f64,
+    audio_duration_ms: f64,
+    /// Both only where a server value is used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_created_to_first_text_ms: Option<Option<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_created_to_first_audio_ms: Option<Option<f64>>,
+    /// Only where there is a stage 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tpot_ms: Option<Option<f64>>,
+    pub rtf: Option<f64>,
+    pub client_ttft_ms: Option<f64>,
+    pub client_ttfp_ms: Option<f64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+struct MeasurementOrigin<'a> {
+    ttft: &'a str,
+    ttfp: &'a str,
+    tpot: &'static str,
+    rtf: &'static str,
+    client_ttft: &'static str,
+    client_ttfp: &'static str,
+}
+
+impl<'a> RequestRow<'a> {
+    /// The row of a response, and how many of its values can't be read; `None` where it gets no row.
+    pub fn of(
+        session_id: &'a SessionId,
+        head: &'a Head,
+        request_index: u32,
+        response: &'a ResponseFacts,
+    ) -> Option<(Self, u64)> {
+        let audio = AudioMetrics::of(response, head);
+        let Stages { blocks, stage0_tokens, unreadable } = Stages::of(&response.stages);
+        if audio.is_none() && stage0_tokens.is_none() {
+            return None;
+        }
+        let row = Self {
+            session_id,
+            request_index,
+            response_id: &response.id,
+            split: head.split.as_deref(),
+            sample_id: head.sample_id.as_deref(),
+            audio,
+            stages: blocks,
+            stage0_tokens,
+        };
+        Some((row, unreadable))
+    }
+}
+
+impl<'a> AudioMetrics<'a> {
+    fn of(response: &'a ResponseFacts, head: &Head) -> Option<Self> {
+        let (created, first_audio, last_audio) = (response.created?, response.first_audio?, response.last_audio?);
+        let server_ttft = response.server.ttft_ms.and_then(Scalar::as_measure);
+        let server_ttfp = response.server.ttfp_ms.and_then(Scalar::as_measure);
+        let by_server = server_ttft.is_some() || server_ttfp.is_some();
+        let first_text_ms = response.first_text.map(|text| r3((text.at - created) * 1000.0));
+        let first_audio_ms = r3((first_audio.at - created) * 1000.0);
+        let audio_generation_ms = r3(((last_audio.at - created) * 1000.0).max(0.0));
+        let audio_duration_ms = r3(response.row_duration_ms.unwrap_or_else(|| duration_of_bytes_ms(response, head)));
+        let stage0 = response.stages.iter().find(|(id, _)| id == "0").map(|(_, stage)| stage);
+        Some(Self {
+            source: if by_server { "server_request_start_and_client_receive" } else { "client_monotonic_receive" },
+            measurement_origin: MeasurementOrigin::of(response, server_ttft.is_some(), server_ttfp.is_some()),
+            ttft_ms: server_ttft.or(first_text_ms),
+            ttfp_ms: server_ttfp.or(Some(first_audio_ms)),
+            audio_generation_ms,
+            audio_duration_ms,
+            response_created_to_first_text_ms: by_server.then_some(first_text_ms),
+            response_created_to_first_audio_ms: by_server.then_some(Some(first_audio_ms)),
+            tpot_ms: stage0.map(|stage| stage.vllm_tpot_ms.as_measure()),
+            rtf: real_time_factor(audio_generation_ms, audio_duration_ms),
+            client_ttft_ms: response.first_text.map(|text| r3((text.at - created).max(0.0) * 1000.0)),
+            client_ttfp_ms: response.client_audio.map(|at| r3((at - created).max(0.0) * 1000.0)),
+        })
+    }
+}
+
+impl<'a> MeasurementOrigin<'a> {
+    fn of(response: &'a ResponseFacts, ttft_by_server: bool, ttfp_by_server: bool) -> Self {
+        let server = response.server.measurement_origin.as_ref();
+        let of_server = |used: bool, text: fn(&crate::wire::Origin) -> Option<&String>| {
+            server.filter(|_| used).and_then(text).map(String::as_str)
+        };
+        Self {
+            ttft: of_server(ttft_by_server, |origin| origin.ttft.as_ref()).unwrap_or(CREATED_TO_TEXT),
+            ttfp: of_server(ttfp_by_server, |origin| origin.ttfp.as_ref()).unwrap_or(CREATED_TO_AUDIO),
+            tpot: STAGE0_TPOT,
+            rtf: CREATED_TO_LAST_AUDIO,
+            client_ttft: CREATED_TO_TEXT,
+            client_ttfp: CREATED_TO_AUDIO,
+        }
+    }
+}
+
+/// The duration of a response's audio by its bytes: 16-bit samples, one channel, at the session's last sample rate.
+pub fn duration_of_bytes_ms(response: &ResponseFacts, head: &Head) -> f64 {
+    let rate = head.sample_rate_hz.unwrap_or(DEFAULT_SAMPLE_RATE_HZ);
+    response.bytes as f64 * 1000.0 / (rate * 2.0)
+}
+
+/// Generation by duration, of the rounded milliseconds; `None` where there is no duration.
+pub fn real_time_factor(generation_ms: f64, duration_ms: f64) -> Option<f64> {
+    (duration_ms > 0.0).then(|| r6((generation_ms / 1000.0) / (duration_ms / 1000.0)))
+}

@@ -1,0 +1,80 @@
+//! `report`: `duplex_metrics.json` from bundles.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+
+use super::exit::{Code, Outcome};
+use super::output::Output;
+use crate::report::Report;
+
+/// Builds duplex_metrics.json from bundles, and merges it into an existing one.
+#[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("input").required(true).args(["bundles", "topic"]))]
+pub struct Args {
+    /// File of bundles, one a line; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub bundles: Option<PathBuf>,
+    /// Read the bundles topic of --config's cluster instead, up to its end
+    #[arg(long, requires = "config")]
+    pub topic: bool,
+    /// Configuration of the cluster to read --topic from
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Report to merge into: sessions whose split and sample_id come in again are replaced; a missing file is empty
+    #[arg(long, value_name = "EXISTING")]
+    pub merge: Option<PathBuf>,
+    /// Where to write the report; `-` is standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+}
+
+/// Builds a report over a file of bundles.
+///
+/// # Errors
+/// When the file can't be read, or a line of it is no bundle.
+pub fn of_file(path: &Path) -> Outcome<Report> {
+    let unreadable = |e| Code::BadInput.because(anyhow!("{} can't be read: {e}", path.display()));
+    let input: Box<dyn Read> = match path {
+        path if path == Path::new("-") => Box::new(io::stdin()),
+        path => Box::new(fs::File::open(path).map_err(unreadable)?),
+    };
+    let mut report = Report::default();
+    for (line, number) in BufReader::new(input).lines().zip(1..) {
+        let line = line.map_err(unreadable)?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let not_a_bundle = |e| Code::BadInput.because(anyhow!("{}: line {number} is no bundle: {e}", path.display()));
+        report.add_bundle(&line).map_err(not_a_bundle)?;
+    }
+    Ok(report)
+}
+
+/// Merges and writes a report.
+///
+/// # Errors
+/// When the report to merge into is none, or the output can't be written; files stay as they were then.
+pub fn write(report: Report, args: &Args) -> Outcome {
+    let report = match &args.merge {
+        Some(path) => report.merge_into(existing(path)?),
+        None => report,
+    };
+    let mut output = Output::create(&args.output)?;
+    output.bytes(&report.to_json())?;
+    output.finish()?;
+    eprintln!("{}: {} sessions, {} request rows", args.output.display(), report.sessions(), report.requests());
+    Ok(())
+}
+
+fn existing(path: &Path) -> Outcome<Report> {
+    let json = match fs::read_to_string(path) {
+        Ok(json) => json,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Report::default()),
+        Err(e) => return Err(Code::BadInput.because(anyhow!("{} can't be read: {e}", path.display()))),
+    };
+    let report = Report::parse(&json).with_context(|| format!("{} is no report to merge into", path.display()));
+    report.map_err(|e| Code::BadInput.because(e))
+}

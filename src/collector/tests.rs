@@ -1,0 +1,161 @@
+//! What one session makes of its events (contract.md sections 1.3, 2 and 3).
+
+use std::time::Duration;
+
+use super::*;
+use crate::ids::{Offset, SessionId};
+use crate::time::Timestamp;
+use crate::wire::{Decoder, Kind};
+
+fn arrival(at: f64) -> Arrival<'static> {
+    Arrival {
+        received_at_s: at,
+        clock: ReceiveClock::ClientMonotonic,
+        timestamp: Some(Timestamp((at * 1000.0) as i64)),
+        now: Timestamp((at * 1000.0) as i64),
+        offset: Offset(0),
+        labels: Labels::default(),
+    }
+}
+
+fn session() -> SessionCollector {
+    SessionCollector::open(SessionId::from("s"), &arrival(0.0))
+}
+
+fn handle(session: &mut SessionCollector, settings: &Settings, at: f64, json: &str) -> Handled {
+    let mut decoder = Decoder::new(1 << 20);
+    let event = decoder.decode(json.as_bytes()).expect("an event");
+    session.handle_event(&event, &arrival(at), settings)
+}
+
+fn audio(response: &str, seq: u64) -> String {
+    format!(
+        r#"{{"type":"response.output_audio.delta","response_id":"{response}","delta":"AAAA","server_event_seq":{seq}}}"#
+    )
+}
+
+#[test]
+fn a_replayed_event_is_dropped_and_a_jump_is_counted() {
+    let (mut session, settings) = (session(), Settings::default());
+    let seq = |seq: &str| format!(r#"{{"type":"response.speak","server_event_seq":{seq}}}"#);
+    let handled: Vec<_> = ["5", "5", "4", "6", "9", "true", "9.0", "\"3\""]
+        .map(|number| handle(&mut session, &settings, 1.0, &seq(number)))
+        .into();
+    use Handled::*;
+    assert_eq!(handled, [Accepted, Duplicate, Duplicate, Accepted, Accepted, Accepted, Accepted, Accepted]);
+    let tallies = &session.head().tallies;
+    assert_eq!((tallies.events, tallies.duplicates, tallies.gaps), (6, 2, 1));
+}
+
+#[test]
+fn facts_before_a_late_marker_are_left_out_and_bytes_are_not() {
+    let (mut session, settings) = (session(), Settings::default());
+    handle(&mut session, &settings, 1.0, r#"{"type":"response.created","response_id":"r"}"#);
+    handle(&mut session, &settings, 2.0, &audio("r", 1));
+    handle(&mut session, &settings, 3.0, &audio("r", 2));
+    handle(&mut session, &settings, 2.5, r#"{"type":"collector.stream_start"}"#);
+    session.finish(&settings);
+    let response = session.known_responses()[0];
+    assert_eq!((response.created, response.packets, response.bytes), (None, 1, 6));
+    assert_eq!(response.first_audio.map(|moment| moment.at), Some(3.0));
+}
+
+#[test]
+fn holding_facts_ends_at_the_bound_with_the_best_source_known() {
+    let limits = Limits { held_facts: 3, ..Limits::default() };
+    let (mut session, settings) = (session(), Settings { limits, ..Settings::default() });
+    handle(&mut session, &settings, 1.0, r#"{"type":"input_audio_buffer.append"}"#);
+    for seq in 0..3 {
+        assert_eq!(session.start(), None);
+        handle(&mut session, &settings, 2.0, &audio("r", seq));
+    }
+    assert_eq!(session.start().map(|start| start.source), Some(StreamStartSource::InputAudioAppend));
+    assert!(session.head().truncated);
+}
+
+#[test]
+fn limits_mark_the_session_and_keep_the_rest_right() {
+    let limits = Limits { responses: 1, error_codes: 1, ..Limits::default() };
+    let (mut session, settings) = (session(), Settings { limits, ..Settings::default() });
+    handle(&mut session, &settings, 1.0, r#"{"type":"response.created","response_id":"a"}"#);
+    assert!(!session.head().truncated);
+    handle(&mut session, &settings, 1.0, r#"{"type":"response.created","response_id":"b"}"#);
+    assert!(session.head().truncated);
+    for code in ["x", "y", "z"] {
+        handle(&mut session, &settings, 1.0, &format!(r#"{{"type":"error","error":{{"code":"{code}"}}}}"#));
+    }
+    assert_eq!(session.known_responses().len(), 1);
+    assert_eq!(session.head().tallies.errors, [("other".to_owned(), 2), ("x".to_owned(), 1)].into());
+}
+
+#[test]
+fn deadlines_are_grace_after_an_end_and_the_nearer_of_two_without() {
+    let (mut session, settings) = (session(), Settings::default());
+    assert_eq!(session.handle_timeout(Timestamp(359_999), &settings), None);
+    assert_eq!(session.handle_timeout(Timestamp(360_000), &settings), Some(EndReason::IdleTimeout));
+    let short = Settings { max_duration: Duration::from_secs(5), ..Settings::default() };
+    assert_eq!(session.handle_timeout(Timestamp(360_000), &short), Some(EndReason::MaxDuration));
+    handle(&mut session, &settings, 2.0, r#"{"type":"session.expired"}"#);
+    handle(&mut session, &settings, 2.5, r#"{"type":"session.closed"}"#);
+    assert_eq!(session.next_deadline(&settings), Timestamp(3000));
+    assert_eq!(session.handle_timeout(Timestamp(3000), &settings), Some(EndReason::Expired));
+}
+
+#[test]
+fn replaced_sessions_errors_and_resyncs_end_nothing() {
+    let (mut session, settings) = (session(), Settings::default());
+    for kind in ["session.replaced", "session.resync_required", "error"] {
+        handle(&mut session, &settings, 1.0, &format!(r#"{{"type":"{kind}"}}"#));
+    }
+    assert_eq!(session.head().ended, None);
+}
+
+#[test]
+fn a_snapshot_restores_to_the_same_session_and_carries_only_what_changed() {
+    let (mut session, settings) = (session(), Settings::default());
+    for (at, response) in [(1.0, "a"), (2.0, "b")] {
+        let created = format!(r#"{{"type":"response.created","response_id":"{response}"}}"#);
+        handle(&mut session, &settings, at, &created);
+    }
+    let first = session.snapshot();
+    assert_eq!(first.responses.len(), 2);
+    handle(&mut session, &settings, 3.0, &audio("b", 1));
+    let second = session.snapshot();
+    assert_eq!(second.responses.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1]);
+    let parts = [(0, &first.responses[0].1[..]), (1, &second.responses[0].1[..])];
+    let restored = SessionCollector::restore(SessionId::from("s"), &second.head, parts).expect("restores");
+    assert_eq!(restored, session);
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_trusted_is_refused() {
+    let (mut session, settings) = (session(), Settings::default());
+    handle(&mut session, &settings, 1.0, r#"{"type":"response.created","response_id":"a"}"#);
+    let snapshot = session.snapshot();
+    let restore = |head: &[u8]| SessionCollector::restore(SessionId::from("s"), head, []).err();
+    assert_eq!(restore(&snapshot.head), Some(SnapshotError::MissingResponse { index: 0, of: 1 }));
+    assert_eq!(restore(&[SNAPSHOT_VERSION + 1]), Some(SnapshotError::UnknownVersion(SNAPSHOT_VERSION + 1)));
+    assert!(matches!(restore(&snapshot.head[..4]), Some(SnapshotError::Damaged(_))));
+}
+
+#[test]
+fn a_snapshot_holds_no_text_and_no_audio() {
+    let (mut session, settings) = (session(), Settings::default());
+    let json = r#"{"type":"response.output_text.delta","response_id":"r","delta":"PRIVATE","audio":"PRIVATE",
+        "resume_token":"PRIVATE","metadata":{"text":"PRIVATE","stage_metrics":{"0":{"prompt":"PRIVATE"}}}}"#;
+    handle(&mut session, &settings, 1.0, json);
+    let snapshot = session.snapshot();
+    let all = [snapshot.head, snapshot.responses[0].1.clone()].concat();
+    assert!(!all.windows(7).any(|window| window == b"PRIVATE"));
+}
+
+#[test]
+fn an_unknown_event_with_metrics_counts_like_any_other() {
+    let (mut session, settings) = (session(), Settings::default());
+    let json = r#"{"type":"duplex.raw.future","response":{"id":"r","metadata":{"stage_metrics":{"0":{}}}}}"#;
+    handle(&mut session, &settings, 1.0, r#"{"type":"response.created","response_id":"r"}"#);
+    handle(&mut session, &settings, 1.0, json);
+    session.finish(&settings);
+    assert_eq!(session.known_responses()[0].stages.len(), 1);
+    assert_eq!(Kind::of("duplex.raw.future").class(), crate::wire::EventClass::Other);
+}

@@ -1,0 +1,137 @@
+//! From layers to a [`Config`]: types and ranges by the registry of keys, then the rules between keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use humantime::format_duration;
+
+use super::keys::{self, KEYS, PROPERTIES};
+use super::layers::{Given, GivenProperty, Layers};
+use super::problem::{Origin, Problem, Problems};
+use super::properties::{self, FILE_SUFFIX};
+use super::{Config, value};
+
+/// Checks everything that was given, and all of it together.
+pub(super) fn settle(layers: Layers, read_secret: fn(&Path) -> io::Result<String>) -> Result<Config, Problems> {
+    let mut check = Check {
+        config: Config::with_instance(""),
+        settings: layers.settings,
+        faulty: BTreeSet::new(),
+        problems: layers.problems,
+    };
+    check.types_and_ranges();
+    check.properties(&layers.properties, read_secret);
+    if !layers.file_is_unread {
+        check.instance_is_known();
+        check.topics_differ();
+        check.sessions_can_grow_idle();
+    }
+    if check.problems.is_empty() { Ok(check.config) } else { Err(Problems(check.problems)) }
+}
+
+struct Check {
+    /// The defaults where a value is faulty.
+    config: Config,
+    settings: BTreeMap<&'static str, Given>,
+    /// Keys with a problem of their own: rules between keys pass them over.
+    faulty: BTreeSet<&'static str>,
+    problems: Vec<Problem>,
+}
+
+impl Check {
+    fn types_and_ranges(&mut self) {
+        for key in &KEYS {
+            let Some(given) = self.settings.get(key.path) else { continue };
+            if let Err(remedy) = key.assign(&mut self.config, &given.value) {
+                self.faulty.insert(key.path);
+                self.problems.push(Problem::Invalid {
+                    key: key.path.to_owned(),
+                    origin: given.origin.clone(),
+                    value: given.value.shown(),
+                    remedy,
+                });
+            }
+        }
+    }
+
+    fn properties(&mut self, given: &BTreeMap<String, GivenProperty>, read_secret: fn(&Path) -> io::Result<String>) {
+        for (name, given) in given {
+            // A refused property's file is not even opened.
+            let resolved = match properties::refusal(name, given.value.text().unwrap_or_default(), &self.config) {
+                Some(remedy) => Err(remedy),
+                None => properties::resolve(given, read_secret),
+            };
+            match resolved {
+                Ok(value) => {
+                    if given.from_file {
+                        self.config.properties_from_files.insert(name.clone());
+                    }
+                    self.config.kafka.properties.insert(name.clone(), value);
+                }
+                Err(remedy) => {
+                    let suffix = if given.from_file { FILE_SUFFIX } else { "" };
+                    self.problems.push(Problem::Invalid {
+                        key: format!("{PROPERTIES}.{name}{suffix}"),
+                        origin: given.origin.clone(),
+                        value: properties::shown(name, given),
+                        remedy,
+                    });
+                }
+            }
+        }
+    }
+
+    fn instance_is_known(&mut self) {
+        if !self.settings.contains_key("kafka.instance") {
+            self.problems.push(Problem::Missing {
+                key: "kafka.instance".to_owned(),
+                remedy: "set it, for the host name is unknown".to_owned(),
+            });
+        }
+    }
+
+    /// Brokers refuse a topic whose name differs from another's in `.` and `_` only: their metrics take them for one.
+    fn topics_differ(&mut self) {
+        let topics = &self.config.topics;
+        let named = [
+            ("topics.events", &topics.events),
+            ("topics.bundles", &topics.bundles),
+            ("topics.dead_letters", &topics.dead_letters),
+            ("topics.changelog", &topics.changelog),
+        ]
+        .map(|(path, name)| (path, name.replace('_', ".")));
+        for (index, (path, name)) in named.iter().enumerate() {
+            let twin = named[..index].iter().find(|(twin, same)| same == name && self.are_sound(&[twin, path]));
+            let Some((twin, _)) = twin else { continue };
+            let reason = match *twin {
+                "topics.events" => "or the service reads what it writes, for ever",
+                _ => "or records of two kinds lie in one topic",
+            };
+            self.report(path, format!(r#"must differ from `{twin}` in more than "." and "_", {reason}"#));
+        }
+    }
+
+    fn sessions_can_grow_idle(&mut self) {
+        let session = &self.config.session;
+        let idle_timeout = session.idle_timeout;
+        if session.max_duration < idle_timeout && self.are_sound(&["session.max_duration", "session.idle_timeout"]) {
+            let idle_timeout = format_duration(idle_timeout);
+            self.report("session.max_duration", format!("must be at least `session.idle_timeout`, {idle_timeout}"));
+        }
+    }
+
+    fn are_sound(&self, paths: &[&str]) -> bool {
+        paths.iter().all(|path| !self.faulty.contains(path))
+    }
+
+    /// Reports a key whose value breaks a rule between keys.
+    fn report(&mut self, path: &str, remedy: String) {
+        self.problems.push(Problem::Invalid {
+            key: path.to_owned(),
+            origin: self.settings.get(path).map_or(Origin::Default, |given| given.origin.clone()),
+            value: keys::find(path).map_or(value::HIDDEN.to_owned(), |key| key.shown(&mut self.config)),
+            remedy,
+        });
+    }
+}

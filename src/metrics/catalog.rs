@@ -1,0 +1,245 @@
+//! Every metric of the service: name, help, labels. Nothing else declares one.
+//!
+//! Base units; counters end in `_total`; labels come from closed sets, but for `run`. No family has more than one
+//! free-text label: `prometheus` hashes label values without a separator. Counters over closed sets start at 0, so
+//! that rates exist from the first scrape; a gauge has no series before its first value.
+
+use prometheus::{GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+
+use super::declare::{Declare, NO_LABELS};
+use super::labels::{END_REASONS, EVENT_CLASSES, OUTCOMES};
+use crate::wire::DeadLetterReason;
+
+/// Upper bounds of the commit histogram, in seconds: a few milliseconds when drained first, 100 ms librdkafka's floor.
+const COMMIT_BUCKETS: [f64; 13] = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
+
+/// The handles of every metric.
+#[derive(Debug)]
+pub(super) struct Catalog {
+    pub records: IntCounter,
+    pub record_bytes: IntCounter,
+    pub tombstones: IntCounter,
+    pub events: IntCounterVec,
+    pub dead_letters: IntCounterVec,
+    pub sessions_opened: IntCounter,
+    pub sessions_finished: IntCounterVec,
+    pub bundles: IntCounter,
+    pub bundles_truncated: IntCounter,
+    pub unreadable_values: IntCounter,
+    pub commits: IntCounter,
+    pub commit_duration: Histogram,
+    pub aborts: IntCounter,
+    pub changelog_records: IntCounter,
+    pub changelog_bytes: IntCounter,
+    pub restored_snapshots: IntCounter,
+    pub sessions_open: IntGaugeVec,
+    pub lag_records: IntGaugeVec,
+    pub lag_seconds: GaugeVec,
+    pub partitions_restoring: IntGauge,
+    pub partitions_running: IntGauge,
+    pub broker_connected: IntGauge,
+    /// Without labels; a vector because the value may be unknown, and then has no series.
+    pub resident_memory: IntGaugeVec,
+    pub run_sessions: IntGaugeVec,
+    pub stream_ttft: DistributionGauges,
+    pub stream_ttfp: DistributionGauges,
+    pub stream_rtf: DistributionGauges,
+}
+
+/// The four gauges of a run-level distribution, by `run`.
+#[derive(Debug)]
+pub(super) struct DistributionGauges {
+    pub mean: GaugeVec,
+    pub p50: GaugeVec,
+    pub p99: GaugeVec,
+    pub samples: IntGaugeVec,
+}
+
+impl Catalog {
+    /// Declares every metric in `registry`.
+    pub fn new(registry: &Registry, started_at_seconds: f64) -> Self {
+        let to = Declare::to(registry);
+        to.gauges("process_start_time_seconds", "Start time of the process since the Unix epoch in seconds.", &[])
+            .with_label_values(NO_LABELS)
+            .set(started_at_seconds);
+        to.int_gauges("duplex_build_info", "The build that runs; always 1.", &["version"])
+            .with_label_values(&[env!("CARGO_PKG_VERSION")])
+            .set(1);
+        let partitions = to.int_gauges(
+            "duplex_partitions",
+            "Partitions this process owns, by what their tasks do: restoring from the changelog or running.",
+            &["state"],
+        );
+        let catalog = Self {
+            records: to.counter("duplex_records_total", "Records read from the events topic and committed."),
+            record_bytes: to.counter("duplex_record_bytes_total", "Bytes of the values of the records committed."),
+            tombstones: to.counter("duplex_tombstones_total", "Records without a value; they are skipped."),
+            events: to.counters(
+                "duplex_events_total",
+                "Events by class and by what became of them: accepted, duplicate (a replay), late (its session has \
+                 ended), refused (no room for another session).",
+                &["class", "outcome"],
+            ),
+            dead_letters: to.counters(
+                "duplex_dead_letters_total",
+                "Records that could not be read and went to the dead-letter topic, by reason.",
+                &["reason"],
+            ),
+            sessions_opened: to.counter("duplex_sessions_opened_total", "Sessions whose first event was read."),
+            sessions_finished: to.counters(
+                "duplex_sessions_finished_total",
+                "Sessions that ended, by how.",
+                &["end_reason"],
+            ),
+            bundles: to.counter("duplex_bundles_total", "Bundles written, one for each finished session."),
+            bundles_truncated: to.counter("duplex_bundles_truncated_total", "Bundles whose session reached a limit."),
+            unreadable_values: to.counter(
+                "duplex_unreadable_values_total",
+                "Metric values in events that could not be read and stand as 0 in their bundle.",
+            ),
+            commits: to.counter("duplex_commits_total", "Transactions committed."),
+            commit_duration: to.histogram(
+                "duplex_commit_duration_seconds",
+                "Time from the begin of a transaction to its commit.",
+                &COMMIT_BUCKETS,
+            ),
+            aborts: to.counter("duplex_aborts_total", "Transactions given up; their records are processed again."),
+            changelog_records: to.counter("duplex_changelog_records_total", "Records written to the changelog."),
+            changelog_bytes: to.counter("duplex_changelog_bytes_total", "Bytes written to the changelog."),
+            restored_snapshots: to.counter(
+                "duplex_restored_snapshots_total",
+                "Changelog records read to restore the sessions of partitions newly owned.",
+            ),
+            sessions_open: to.int_gauges(
+                "duplex_sessions_open",
+                "Sessions open after the last commit of a partition.",
+                &["partition"],
+            ),
+            lag_records: to.int_gauges(
+                "duplex_partition_lag_records",
+                "Records between a partition's position and its end.",
+                &["partition"],
+            ),
+            lag_seconds: to.gauges(
+                "duplex_partition_lag_seconds",
+                "Age of the last record read while records are left in a partition, else 0.",
+                &["partition"],
+            ),
+            partitions_restoring: partitions.with_label_values(&["restoring"]),
+            partitions_running: partitions.with_label_values(&["running"]),
+            broker_connected: to
+                .int_gauges(
+                    "duplex_broker_connected",
+                    "1 while the broker answers every worker of this process, else 0.",
+                    &[],
+                )
+                .with_label_values(NO_LABELS),
+            resident_memory: to.int_gauges("process_resident_memory_bytes", "Resident memory size in bytes.", &[]),
+            run_sessions: to.int_gauges("duplex_run_sessions", "Sessions finished in a run.", &["run"]),
+            stream_ttft: DistributionGauges {
+                mean: to.gauges(
+                    "duplex_stream_ttft_seconds_mean",
+                    "Mean stream TTFT of a run's sessions: input stream start to first non-empty text delta.",
+                    &["run"],
+                ),
+                p50: to.gauges(
+                    "duplex_stream_ttft_seconds_p50",
+                    "Median stream TTFT of a run's sessions, by nearest rank.",
+                    &["run"],
+                ),
+                p99: to.gauges(
+                    "duplex_stream_ttft_seconds_p99",
+                    "99th percentile of the stream TTFT of a run's sessions, by nearest rank.",
+                    &["run"],
+                ),
+                samples: to.int_gauges(
+                    "duplex_stream_ttft_samples",
+                    "Sessions of a run that have a stream TTFT.",
+                    &["run"],
+                ),
+            },
+            stream_ttfp: DistributionGauges {
+                mean: to.gauges(
+                    "duplex_stream_ttfp_seconds_mean",
+                    "Mean stream TTFP of a run's sessions: input stream start to first audio packet.",
+                    &["run"],
+                ),
+                p50: to.gauges(
+                    "duplex_stream_ttfp_seconds_p50",
+                    "Median stream TTFP of a run's sessions, by nearest rank.",
+                    &["run"],
+                ),
+                p99: to.gauges(
+                    "duplex_stream_ttfp_seconds_p99",
+                    "99th percentile of the stream TTFP of a run's sessions, by nearest rank.",
+                    &["run"],
+                ),
+                samples: to.int_gauges(
+                    "duplex_stream_ttfp_samples",
+                    "Sessions of a run that have a stream TTFP.",
+                    &["run"],
+                ),
+            },
+            stream_rtf: DistributionGauges {
+                mean: to.gauges(
+                    "duplex_stream_rtf_mean",
+                    "Mean stream real-time factor of a run's sessions; it includes the time the user speaks.",
+                    &["run"],
+                ),
+                p50: to.gauges(
+                    "duplex_stream_rtf_p50",
+                    "Median stream real-time factor of a run's sessions, by nearest rank.",
+                    &["run"],
+                ),
+                p99: to.gauges(
+                    "duplex_stream_rtf_p99",
+                    "99th percentile of the stream real-time factor of a run's sessions, by nearest rank.",
+                    &["run"],
+                ),
+                samples: to.int_gauges(
+                    "duplex_stream_rtf_samples",
+                    "Sessions of a run that have a stream real-time factor.",
+                    &["run"],
+                ),
+            },
+        };
+        catalog.begin_at_zero();
+        catalog
+    }
+
+    /// Touches every series of the closed sets, which makes them 0.
+    fn begin_at_zero(&self) {
+        for class in EVENT_CLASSES {
+            for outcome in OUTCOMES {
+                self.events.with_label_values(&[class.as_str(), outcome.as_str()]);
+            }
+        }
+        for reason in DeadLetterReason::ALL {
+            self.dead_letters.with_label_values(&[reason.as_str()]);
+        }
+        for reason in END_REASONS {
+            self.sessions_finished.with_label_values(&[reason.as_str()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn families() -> Vec<prometheus::proto::MetricFamily> {
+        let registry = Registry::new();
+        let _catalog = Catalog::new(&registry, 1.0);
+        registry.gather()
+    }
+
+    #[test]
+    fn names_follow_their_type() {
+        for family in families() {
+            let (name, is_counter) = (family.name(), family.get_field_type() == prometheus::proto::MetricType::COUNTER);
+            assert!(name.starts_with("duplex_") || name.starts_with("process_"), "{name}");
+            assert_eq!(name.ends_with("_total"), is_counter, "{name}");
+            assert!(family.help().ends_with('.'), "{name}: {}", family.help());
+        }
+    }
+}

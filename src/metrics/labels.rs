@@ -1,0 +1,81 @@
+//! The closed sets that label values come from.
+
+use crate::collector::EndReason;
+use crate::task::Outcome;
+use crate::wire::EventClass;
+
+pub(super) const EVENT_CLASSES: [EventClass; 10] = [
+    EventClass::Session,
+    EventClass::Response,
+    EventClass::Audio,
+    EventClass::Text,
+    EventClass::Input,
+    EventClass::Playback,
+    EventClass::Overlap,
+    EventClass::Error,
+    EventClass::StreamStart,
+    EventClass::Other,
+];
+
+pub(super) const OUTCOMES: [Outcome; 4] = [Outcome::Accepted, Outcome::Duplicate, Outcome::Late, Outcome::Refused];
+
+pub(super) const END_REASONS: [EndReason; 5] =
+    [EndReason::Closed, EndReason::Expired, EndReason::IdleTimeout, EndReason::MaxDuration, EndReason::EndOfInput];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    // A new variant stops these from compiling: it belongs into the lists above as well.
+    fn class_index(class: EventClass) -> usize {
+        match class {
+            EventClass::Session => 0,
+            EventClass::Response => 1,
+            EventClass::Audio => 2,
+            EventClass::Text => 3,
+            EventClass::Input => 4,
+            EventClass::Playback => 5,
+            EventClass::Overlap => 6,
+            EventClass::Error => 7,
+            EventClass::StreamStart => 8,
+            EventClass::Other => 9,
+        }
+    }
+
+    fn outcome_index(outcome: Outcome) -> usize {
+        match outcome {
+            Outcome::Accepted => 0,
+            Outcome::Duplicate => 1,
+            Outcome::Late => 2,
+            Outcome::Refused => 3,
+        }
+    }
+
+    fn end_index(reason: EndReason) -> usize {
+        match reason {
+            EndReason::Closed => 0,
+            EndReason::Expired => 1,
+            EndReason::IdleTimeout => 2,
+            EndReason::MaxDuration => 3,
+            EndReason::EndOfInput => 4,
+        }
+    }
+
+    #[test]
+    fn the_closed_sets_are_complete() {
+        assert_eq!(EVENT_CLASSES.map(class_index), std::array::from_fn(|i| i));
+        assert_eq!(OUTCOMES.map(outcome_index), std::array::from_fn(|i| i));
+        assert_eq!(END_REASONS.map(end_index), std::array::from_fn(|i| i));
+    }
+
+    #[test]
+    fn no_two_pairs_of_class_and_outcome_fall_together_when_joined() {
+        let joined: BTreeSet<String> = EVENT_CLASSES
+            .iter()
+            .flat_map(|class| OUTCOMES.iter().map(|outcome| format!("{}{}", class.as_str(), outcome.as_str())))
+            .collect();
+        assert_eq!(joined.len(), EVENT_CLASSES.len() * OUTCOMES.len());
+    }
+}

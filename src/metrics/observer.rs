@@ -1,0 +1,374 @@
+//! The worker's watcher: turns what a worker reports into metrics and health.
+//!
+//! Records, events and sessions are counted from commits alone, so what an aborted transaction held is never counted.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::health::{self, Health};
+use super::registry::Metrics;
+use super::worker_health::WorkerHealth;
+use crate::ids::{Offset, Partition};
+use crate::task::Counts;
+use crate::time::Timestamp;
+use crate::worker::{Committed, Lag, Observer, TaskState};
+
+/// One worker's observer.
+///
+/// Partition series exist for partitions whose [`TaskState`] was reported, until it is `Closed`.
+#[derive(Debug)]
+pub struct WorkerObserver {
+    metrics: Metrics,
+    health: Health,
+    own: Arc<Mutex<WorkerHealth>>,
+    /// Changelog records already counted, by partition being restored.
+    restored: BTreeMap<Partition, u64>,
+}
+
+impl WorkerObserver {
+    /// Adds a worker to `health`, made at the monotonic time `now`.
+    ///
+    /// To be called for every worker before probes are answered: a worker that is not known yet holds nothing back.
+    #[must_use]
+    pub fn new(metrics: &Metrics, health: &Health, now: Duration) -> Self {
+        let own = health.add_worker(now);
+        Self { metrics: metrics.clone(), health: health.clone(), own, restored: BTreeMap::new() }
+    }
+
+    fn count(&self, counts: &Counts) {
+        let catalog = self.metrics.catalog();
+        catalog.records.inc_by(counts.records);
+        catalog.record_bytes.inc_by(counts.bytes);
+        catalog.tombstones.inc_by(counts.tombstones);
+        for ((class, outcome), n) in &counts.events {
+            catalog.events.with_label_values(&[class.as_str(), outcome.as_str()]).inc_by(*n);
+        }
+        for (reason, n) in &counts.dead_letters {
+            catalog.dead_letters.with_label_values(&[reason.as_str()]).inc_by(*n);
+        }
+        catalog.sessions_opened.inc_by(counts.sessions_opened);
+        for (reason, n) in &counts.sessions_finished {
+            catalog.sessions_finished.with_label_values(&[reason.as_str()]).inc_by(*n);
+        }
+        catalog.bundles_truncated.inc_by(counts.truncated);
+        catalog.unreadable_values.inc_by(counts.unreadable_values);
+    }
+
+    fn count_restored(&mut self, partition: Partition, restored: u64) {
+        let counted = self.restored.entry(partition).or_default();
+        self.metrics.catalog().restored_snapshots.inc_by(restored.saturating_sub(*counted));
+        *counted = restored.max(*counted);
+    }
+
+    fn count_states(&self, before: Option<TaskState>, after: TaskState) {
+        let catalog = self.metrics.catalog();
+        let gauge = |state| match state {
+            TaskState::Restoring => Some(&catalog.partitions_restoring),
+            TaskState::Running => Some(&catalog.partitions_running),
+            // It is no longer this worker's.
+            TaskState::Closed => None,
+        };
+        if let Some(left) = before.and_then(gauge) {
+            left.dec();
+        }
+        // A partition that was never owned may be closed: nothing was counted, nothing is.
+        if let Some(entered) = gauge(after) {
+            entered.inc();
+        }
+    }
+
+    fn remove_series(&self, partition: Partition) {
+        // A partition lost by one worker may run at another of this process already.
+        if self.health.owns(partition) {
+            return;
+        }
+        let catalog = self.metrics.catalog();
+        let label = partition.to_string();
+        // An error says that there was no series.
+        let _ = catalog.sessions_open.remove_label_values(&[&label]);
+        let _ = catalog.lag_records.remove_label_values(&[&label]);
+        let _ = catalog.lag_seconds.remove_label_values(&[&label]);
+    }
+
+    fn owns(&self, partition: Partition) -> bool {
+        health::lock(&self.own).owns(partition)
+    }
+}
+
+impl Observer for WorkerObserver {
+    fn committed(&mut self, commit: &Committed<'_>) {
+        self.count(commit.counts);
+        let catalog = self.metrics.catalog();
+        catalog.commits.inc();
+        catalog.commit_duration.observe(commit.took.as_secs_f64());
+        catalog.bundles.inc_by(commit.bundles as u64);
+        catalog.changelog_records.inc_by(commit.changelog_records as u64);
+        catalog.changelog_bytes.inc_by(commit.changelog_bytes as u64);
+        for (partition, open) in commit.open_sessions {
+            if self.owns(*partition) {
+                let open = i64::try_from(*open).unwrap_or(i64::MAX);
+                catalog.sessions_open.with_label_values(&[partition.to_string()]).set(open);
+            }
+        }
+    }
+
+    fn aborted(&mut self) {
+        self.metrics.catalog().aborts.inc();
+    }
+
+    fn joined(&mut self) {
+        health::lock(&self.own).joined();
+    }
+
+    fn task(&mut self, partition: Partition, state: TaskState, restored: u64) {
+        self.count_restored(partition, restored);
+        let before = health::lock(&self.own).task(partition, state);
+        self.count_states(before, state);
+        if state == TaskState::Closed {
+            self.restored.remove(&partition);
+            self.remove_series(partition);
+        }
+    }
+
+    fn lag(&mut self, partition: Partition, lag: Lag) {
+        if !self.owns(partition) {
+            return;
+        }
+        health::lock(&self.own).lag(partition, lag.records);
+        let catalog = self.metrics.catalog();
+        let label = [partition.to_string()];
+        // A negative lag is Kafka's "unknown": no sample, no series.
+        if lag.records >= 0 {
+            catalog.lag_records.with_label_values(&label).set(lag.records);
+        } else {
+            let _ = catalog.lag_records.remove_label_values(&label);
+        }
+        if lag.records >= 0 && lag.seconds >= 0.0 && lag.seconds.is_finite() {
+            catalog.lag_seconds.with_label_values(&label).set(lag.seconds);
+        } else {
+            let _ = catalog.lag_seconds.remove_label_values(&label);
+        }
+    }
+
+    fn polled(&mut self, at: Duration) {
+        health::lock(&self.own).polled(at);
+    }
+
+    fn connected(&mut self, connected: bool) {
+        health::lock(&self.own).connected(connected);
+        self.health.tell_connected(|all| self.metrics.catalog().broker_connected.set(i64::from(all)));
+    }
+
+    fn progressed(&mut self, partition: Partition, position: Offset, _at: Timestamp) {
+        health::lock(&self.own).progressed(partition, position);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collector::EndReason;
+    use crate::task::Outcome;
+    use crate::wire::{DeadLetterReason, EventClass};
+
+    const P0: Partition = Partition(0);
+    const P1: Partition = Partition(1);
+
+    struct Process {
+        metrics: Metrics,
+        health: Health,
+    }
+
+    impl Process {
+        fn new() -> Self {
+            Self { metrics: Metrics::new(Timestamp(0)), health: Health::new() }
+        }
+
+        fn worker(&self) -> WorkerObserver {
+            WorkerObserver::new(&self.metrics, &self.health, Duration::ZERO)
+        }
+
+        /// The series whose line begins so.
+        fn series(&self, prefix: &str) -> Vec<String> {
+            self.metrics.encode().lines().filter(|line| line.starts_with(prefix)).map(str::to_owned).collect()
+        }
+    }
+
+    fn counts() -> Counts {
+        Counts {
+            records: 9,
+            bytes: 900,
+            tombstones: 1,
+            events: [((EventClass::Audio, Outcome::Accepted), 5), ((EventClass::Text, Outcome::Late), 2)].into(),
+            dead_letters: [(DeadLetterReason::TooDeep, 1)].into(),
+            sessions_opened: 3,
+            sessions_finished: [(EndReason::Closed, 2)].into(),
+            truncated: 1,
+            unreadable_values: 4,
+        }
+    }
+
+    fn commit<'a>(counts: &'a Counts, open_sessions: &'a [(Partition, usize)]) -> Committed<'a> {
+        Committed {
+            counts,
+            bundles: 2,
+            changelog_records: 6,
+            changelog_bytes: 600,
+            took: Duration::from_millis(20),
+            open_sessions,
+        }
+    }
+
+    #[test]
+    fn an_observer_moves_to_its_worker_s_thread() {
+        let mut worker = Process::new().worker();
+        std::thread::spawn(move || worker.polled(Duration::ZERO)).join().unwrap();
+    }
+
+    #[test]
+    fn counters_move_with_the_commit_and_not_before() {
+        let process = Process::new();
+        let mut worker = process.worker();
+        worker.task(P0, TaskState::Running, 0);
+        worker.progressed(P0, Offset(9), Timestamp(1));
+        worker.aborted();
+        assert_eq!(process.series("duplex_records_total"), ["duplex_records_total 0"]);
+        assert_eq!(process.series("duplex_aborts_total"), ["duplex_aborts_total 1"]);
+
+        worker.committed(&commit(&counts(), &[(P0, 1)]));
+        for line in [
+            "duplex_records_total 9",
+            "duplex_record_bytes_total 900",
+            "duplex_tombstones_total 1",
+            "duplex_events_total{class=\"audio\",outcome=\"accepted\"} 5",
+            "duplex_events_total{class=\"text\",outcome=\"late\"} 2",
+            "duplex_events_total{class=\"text\",outcome=\"accepted\"} 0",
+            "duplex_dead_letters_total{reason=\"too_deep\"} 1",
+            "duplex_sessions_opened_total 3",
+            "duplex_sessions_finished_total{end_reason=\"closed\"} 2",
+            "duplex_bundles_total 2",
+            "duplex_bundles_truncated_total 1",
+            "duplex_unreadable_values_total 4",
+            "duplex_commits_total 1",
+            "duplex_changelog_records_total 6",
+            "duplex_changelog_bytes_total 600",
+            "duplex_sessions_open{partition=\"0\"} 1",
+            "duplex_commit_duration_seconds_bucket{le=\"0.01\"} 0",
+            "duplex_commit_duration_seconds_bucket{le=\"0.025\"} 1",
+        ] {
+            assert_eq!(process.series(line), [line]);
+        }
+    }
+
+    #[test]
+    fn a_partition_that_leaves_takes_its_series_along() {
+        let process = Process::new();
+        let mut worker = process.worker();
+        for partition in [P0, P1] {
+            worker.task(partition, TaskState::Running, 0);
+            worker.lag(partition, Lag { records: 7, seconds: 1.5 });
+        }
+        worker.committed(&commit(&counts(), &[(P0, 1), (P1, 2)]));
+        worker.task(P0, TaskState::Closed, 0);
+        // What still arrives for a closed task has no effect.
+        worker.committed(&commit(&counts(), &[(P0, 1)]));
+        worker.lag(P0, Lag { records: 7, seconds: 1.5 });
+        assert_eq!(process.series("duplex_sessions_open{"), ["duplex_sessions_open{partition=\"1\"} 2"]);
+        assert_eq!(
+            process.series("duplex_partition_lag_"),
+            ["duplex_partition_lag_records{partition=\"1\"} 7", "duplex_partition_lag_seconds{partition=\"1\"} 1.5"]
+        );
+    }
+
+    #[test]
+    fn a_partition_that_another_worker_took_keeps_its_series() {
+        let process = Process::new();
+        let (mut loser, mut taker) = (process.worker(), process.worker());
+        loser.task(P0, TaskState::Running, 0);
+        taker.task(P0, TaskState::Running, 0);
+        taker.lag(P0, Lag { records: 3, seconds: 0.5 });
+        loser.task(P0, TaskState::Closed, 0);
+        assert_eq!(process.series("duplex_partition_lag_records").len(), 1);
+        assert_eq!(process.series("duplex_partitions{state=\"running\"}"), ["duplex_partitions{state=\"running\"} 1"]);
+    }
+
+    #[test]
+    fn an_unknown_lag_has_no_series() {
+        let process = Process::new();
+        let mut worker = process.worker();
+        worker.task(P0, TaskState::Running, 0);
+        worker.lag(P0, Lag { records: 3, seconds: f64::NAN });
+        assert_eq!(process.series("duplex_partition_lag_"), ["duplex_partition_lag_records{partition=\"0\"} 3"]);
+        worker.lag(P0, Lag { records: -1001, seconds: 0.0 });
+        assert_eq!(process.series("duplex_partition_lag_"), [""; 0]);
+    }
+
+    #[test]
+    fn partitions_are_counted_by_state() {
+        let process = Process::new();
+        let states = || process.series("duplex_partitions{");
+        let expect = |restoring: i64, running: i64| {
+            [
+                format!("duplex_partitions{{state=\"restoring\"}} {restoring}"),
+                format!("duplex_partitions{{state=\"running\"}} {running}"),
+            ]
+        };
+        let mut worker = process.worker();
+        assert_eq!(states(), expect(0, 0));
+        worker.task(P0, TaskState::Restoring, 0);
+        worker.task(P0, TaskState::Restoring, 10);
+        worker.task(P1, TaskState::Running, 0);
+        assert_eq!(states(), expect(1, 1));
+        worker.task(P0, TaskState::Running, 12);
+        assert_eq!(states(), expect(0, 2));
+        worker.task(P0, TaskState::Closed, 12);
+        worker.task(P0, TaskState::Closed, 12);
+        assert_eq!(states(), expect(0, 1));
+    }
+
+    #[test]
+    fn restored_records_are_counted_once_for_each_restore() {
+        let process = Process::new();
+        let mut worker = process.worker();
+        for (state, restored) in
+            [(TaskState::Restoring, 0), (TaskState::Restoring, 10), (TaskState::Running, 12), (TaskState::Closed, 12)]
+        {
+            worker.task(P0, state, restored);
+        }
+        assert_eq!(process.series("duplex_restored"), ["duplex_restored_snapshots_total 12"]);
+        worker.task(P0, TaskState::Restoring, 5);
+        assert_eq!(process.series("duplex_restored"), ["duplex_restored_snapshots_total 17"]);
+    }
+
+    #[test]
+    fn the_broker_is_connected_when_every_worker_says_so() {
+        let process = Process::new();
+        let (mut first, mut second) = (process.worker(), process.worker());
+        let connected = || process.series("duplex_broker_connected");
+        assert_eq!(connected(), ["duplex_broker_connected 0"]);
+        first.connected(true);
+        assert_eq!(connected(), ["duplex_broker_connected 0"]);
+        second.connected(true);
+        assert_eq!(connected(), ["duplex_broker_connected 1"]);
+        first.connected(false);
+        assert_eq!(connected(), ["duplex_broker_connected 0"]);
+    }
+
+    #[test]
+    fn what_a_worker_reports_reaches_the_probes() {
+        let process = Process::new();
+        let mut worker = process.worker();
+        worker.connected(true);
+        worker.joined();
+        assert!(process.health.readiness().passes);
+        worker.polled(Duration::from_secs(60));
+        assert!(process.health.liveness(Duration::from_secs(60)).passes);
+        worker.task(P0, TaskState::Running, 0);
+        worker.lag(P0, Lag { records: 1, seconds: 1.0 });
+        worker.polled(Duration::from_secs(180));
+        assert!(!process.health.liveness(Duration::from_secs(180)).passes);
+        worker.progressed(P0, Offset(1), Timestamp(1));
+        assert!(process.health.liveness(Duration::from_secs(180)).passes);
+    }
+}

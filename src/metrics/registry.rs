@@ -1,0 +1,100 @@
+//! The handle on every metric, shared by workers and the HTTP server.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use prometheus::{Registry, TextEncoder};
+
+use super::catalog::Catalog;
+use super::declare::NO_LABELS;
+use super::process::resident_memory_bytes;
+use crate::time::Timestamp;
+
+/// The content type of [`Metrics::encode`].
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Every metric of the process. Clones share the same values.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    registry: Registry,
+    catalog: Catalog,
+    /// The runs that have series.
+    runs: Mutex<BTreeSet<String>>,
+}
+
+impl Metrics {
+    /// All metrics as they are before the first record; `started_at` is when the process began.
+    #[must_use]
+    pub fn new(started_at: Timestamp) -> Self {
+        let registry = Registry::new();
+        let catalog = Catalog::new(&registry, started_at.as_secs_f64());
+        Self(Arc::new(Shared { registry, catalog, runs: Mutex::default() }))
+    }
+
+    /// All series in Prometheus' text format 0.0.4, sorted by name and labels.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        self.read_memory();
+        let mut text = String::new();
+        TextEncoder::new()
+            .encode_utf8(&self.0.registry.gather(), &mut text)
+            .expect("a gathered family has a name and a series, and a String takes any text");
+        text
+    }
+
+    pub(super) fn catalog(&self) -> &Catalog {
+        &self.0.catalog
+    }
+
+    pub(super) fn runs(&self) -> &Mutex<BTreeSet<String>> {
+        &self.0.runs
+    }
+
+    fn read_memory(&self) {
+        let family = &self.0.catalog.resident_memory;
+        match resident_memory_bytes() {
+            Some(bytes) => family.with_label_values(NO_LABELS).set(i64::try_from(bytes).unwrap_or(i64::MAX)),
+            None => family.reset(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_sample_has_no_series() {
+        let text = Metrics::new(Timestamp(1_500)).encode();
+        for absent in ["duplex_stream_", "duplex_run_", "duplex_sessions_open{", "duplex_partition_lag_", "NaN"] {
+            assert!(!text.contains(absent), "{absent} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn counters_of_closed_sets_begin_at_zero() {
+        let text = Metrics::new(Timestamp(1_500)).encode();
+        for line in [
+            "duplex_records_total 0",
+            "duplex_events_total{class=\"audio\",outcome=\"late\"} 0",
+            "duplex_dead_letters_total{reason=\"bad_receive_time\"} 0",
+            "duplex_sessions_finished_total{end_reason=\"idle_timeout\"} 0",
+            "duplex_commit_duration_seconds_count 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_process_and_its_build_are_named() {
+        let text = Metrics::new(Timestamp(1_500)).encode();
+        assert!(text.contains("\nprocess_start_time_seconds 1.5\n"), "{text}");
+        assert!(
+            text.contains(concat!("\nduplex_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n")),
+            "{text}"
+        );
+    }
+}

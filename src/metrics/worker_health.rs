@@ -1,0 +1,250 @@
+//! What is known of one worker's health: pure, time is an argument.
+//!
+//! Readiness looks at the connection, the assignment and the states of partitions; liveness at polls and offsets.
+//! All times are of the one monotonic clock that the worker polls by.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::ids::{Offset, Partition};
+use crate::worker::TaskState;
+
+/// A loop that has not gone round for this long hangs.
+pub(super) const POLL_LIMIT: Duration = Duration::from_secs(30);
+
+/// A partition with records left that has not moved for this long, at a broker that answers, is stuck: a consumer can
+/// go silent without an error.
+pub(super) const PROGRESS_LIMIT: Duration = Duration::from_secs(120);
+
+/// One worker's health.
+#[derive(Debug)]
+pub(super) struct WorkerHealth {
+    joined: bool,
+    connected: bool,
+    /// When the loop last went round; before the first time, when the worker was made.
+    polled_at: Duration,
+    partitions: BTreeMap<Partition, PartitionHealth>,
+}
+
+#[derive(Debug)]
+struct PartitionHealth {
+    state: TaskState,
+    /// Not over 0 while unknown.
+    lag_records: i64,
+    position: Option<Offset>,
+    /// When it last moved, or last had a reason not to.
+    unmoved_since: Duration,
+}
+
+impl WorkerHealth {
+    /// A worker made at `now` that has neither joined nor connected.
+    pub fn new(now: Duration) -> Self {
+        Self { joined: false, connected: false, polled_at: now, partitions: BTreeMap::new() }
+    }
+
+    pub fn is_connected(&self) -> bool {
+        self.connected
+    }
+
+    /// Whether the group has ever said what this worker owns, be it nothing.
+    pub fn has_joined(&self) -> bool {
+        self.joined
+    }
+
+    pub fn owns(&self, partition: Partition) -> bool {
+        self.partitions.contains_key(&partition)
+    }
+
+    /// The partitions in this state, in order.
+    pub fn partitions_in(&self, state: TaskState) -> impl Iterator<Item = Partition> {
+        self.partitions.iter().filter(move |(_, partition)| partition.state == state).map(|(id, _)| *id)
+    }
+
+    pub fn polled(&mut self, at: Duration) {
+        self.polled_at = self.polled_at.max(at);
+    }
+
+    pub fn connected(&mut self, connected: bool) {
+        if connected && !self.connected {
+            // Nobody could move while the broker was away.
+            for partition in self.partitions.values_mut() {
+                partition.unmoved_since = self.polled_at;
+            }
+        }
+        self.connected = connected;
+    }
+
+    pub fn joined(&mut self) {
+        self.joined = true;
+    }
+
+    /// Takes a task's new state and returns the one before; `None` for a partition not owned until now.
+    pub fn task(&mut self, partition: Partition, state: TaskState) -> Option<TaskState> {
+        match state {
+            TaskState::Closed => self.partitions.remove(&partition).map(|gone| gone.state),
+            TaskState::Restoring | TaskState::Running => {
+                // Whoever has a task has been assigned a partition.
+                self.joined = true;
+                let unmoved_since = self.polled_at;
+                match self.partitions.get_mut(&partition) {
+                    Some(owned) if owned.state == state => Some(state),
+                    Some(owned) => {
+                        owned.unmoved_since = unmoved_since;
+                        Some(std::mem::replace(&mut owned.state, state))
+                    }
+                    None => {
+                        let owned = PartitionHealth { state, lag_records: 0, position: None, unmoved_since };
+                        self.partitions.insert(partition, owned);
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn lag(&mut self, partition: Partition, records: i64) {
+        if let Some(owned) = self.partitions.get_mut(&partition) {
+            if owned.lag_records <= 0 {
+                owned.unmoved_since = self.polled_at;
+            }
+            owned.lag_records = records;
+        }
+    }
+
+    pub fn progressed(&mut self, partition: Partition, position: Offset) {
+        if let Some(owned) = self.partitions.get_mut(&partition)
+            && owned.position != Some(position)
+        {
+            owned.position = Some(position);
+            owned.unmoved_since = self.polled_at;
+        }
+    }
+
+    /// What speaks against this worker being alive at `now`; nothing when it is.
+    pub fn faults(&self, now: Duration) -> Vec<String> {
+        let mut faults = Vec::new();
+        let silent = now.saturating_sub(self.polled_at);
+        if silent >= POLL_LIMIT {
+            faults.push(format!("not polled for {} s", silent.as_secs()));
+        }
+        if self.connected {
+            faults.extend(self.partitions.iter().filter_map(|(id, partition)| partition.fault(*id, now)));
+        }
+        faults
+    }
+}
+
+impl PartitionHealth {
+    fn fault(&self, id: Partition, now: Duration) -> Option<String> {
+        let unmoved = now.saturating_sub(self.unmoved_since);
+        let is_stuck = self.state == TaskState::Running && self.lag_records > 0 && unmoved >= PROGRESS_LIMIT;
+        is_stuck.then(|| {
+            let records = self.lag_records;
+            format!("partition {id} has not moved for {} s, {records} records from its end", unmoved.as_secs())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: Partition = Partition(3);
+    const NONE: [&str; 0] = [];
+
+    fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// A connected worker that runs one partition with records left, at 100 s.
+    fn behind() -> WorkerHealth {
+        let mut worker = WorkerHealth::new(s(100));
+        worker.connected(true);
+        worker.task(P, TaskState::Running);
+        worker.lag(P, 17);
+        worker.progressed(P, Offset(5));
+        worker
+    }
+
+    #[test]
+    fn a_loop_that_stands_still_for_30_s_hangs() {
+        let mut worker = WorkerHealth::new(s(100));
+        assert_eq!(worker.faults(s(129)), NONE);
+        assert_eq!(worker.faults(s(130)), ["not polled for 30 s"]);
+        worker.polled(s(130));
+        assert_eq!(worker.faults(s(159)), NONE);
+        assert_eq!(worker.faults(s(160)), ["not polled for 30 s"]);
+    }
+
+    #[test]
+    fn a_probe_older_than_the_last_poll_finds_no_fault() {
+        let mut worker = behind();
+        worker.polled(s(500));
+        worker.progressed(P, Offset(6));
+        assert_eq!(worker.faults(s(400)), NONE);
+    }
+
+    #[test]
+    fn a_partition_with_records_left_must_move_within_120_s() {
+        let mut worker = behind();
+        worker.polled(s(219));
+        worker.lag(P, 18);
+        worker.progressed(P, Offset(5));
+        assert_eq!(worker.faults(s(219)), NONE);
+        worker.polled(s(220));
+        assert_eq!(worker.faults(s(220)), ["partition 3 has not moved for 120 s, 18 records from its end"]);
+        worker.progressed(P, Offset(6));
+        assert_eq!(worker.faults(s(220)), NONE);
+    }
+
+    #[test]
+    fn a_partition_at_its_end_may_rest_and_then_has_its_whole_time() {
+        let mut worker = behind();
+        for lag in [0, -1001] {
+            worker.polled(s(110));
+            worker.lag(P, lag);
+            worker.polled(s(1000));
+            assert_eq!(worker.faults(s(1000)), NONE, "lag {lag}");
+        }
+        worker.lag(P, 1);
+        worker.polled(s(1119));
+        assert_eq!(worker.faults(s(1119)), NONE);
+        worker.polled(s(1120));
+        assert_eq!(worker.faults(s(1120)).len(), 1);
+    }
+
+    #[test]
+    fn a_broker_that_is_away_excuses_the_partitions_and_a_return_gives_them_time() {
+        let mut worker = behind();
+        worker.connected(false);
+        worker.polled(s(1000));
+        assert_eq!(worker.faults(s(1000)), NONE);
+        worker.connected(true);
+        worker.polled(s(1119));
+        assert_eq!(worker.faults(s(1119)), NONE);
+        worker.polled(s(1120));
+        assert_eq!(worker.faults(s(1120)).len(), 1);
+    }
+
+    #[test]
+    fn a_restoring_partition_is_not_asked_to_move() {
+        let mut worker = behind();
+        worker.task(P, TaskState::Restoring);
+        worker.polled(s(1000));
+        assert_eq!(worker.faults(s(1000)), NONE);
+        worker.task(P, TaskState::Running);
+        assert_eq!(worker.faults(s(1029)), NONE);
+    }
+
+    #[test]
+    fn a_closed_partition_is_forgotten() {
+        let mut worker = behind();
+        assert_eq!(worker.task(P, TaskState::Closed), Some(TaskState::Running));
+        worker.lag(P, 17);
+        worker.progressed(P, Offset(9));
+        worker.polled(s(1000));
+        assert_eq!(worker.faults(s(1000)), NONE);
+        assert!(!worker.owns(P));
+        assert_eq!(worker.task(P, TaskState::Closed), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! Merging, and what is refused (contract.md section 6).
+
+use super::*;
+
+fn bundle(id: &str, identity: &str, ttft: &str) -> String {
+    format!(
+        r#"{{"session_id":"{id}","request_metrics":[{{"session_id":"{id}"{identity},"ttft_ms":{ttft}}}],
+            "session_metrics":{{"session_id":"{id}"{identity},"stream_ttft_ms":{ttft}}},
+            "session":{{"run_id":null,"end_reason":"closed"}}}}"#
+    )
+}
+
+fn report(bundles: &[String]) -> Report {
+    let mut report = Report::default();
+    for bundle in bundles {
+        report.add_bundle(bundle).expect("a bundle");
+    }
+    report
+}
+
+fn json(report: &Report) -> serde_json::Value {
+    serde_json::from_slice(&report.to_json()).expect("JSON")
+}
+
+const SAMPLE: &str = r#","split":"test","sample_id":7"#;
+
+#[test]
+fn rows_of_a_sample_that_comes_in_again_are_replaced() {
+    let old = report(&[bundle("a", SAMPLE, "1"), bundle("b", SAMPLE, "2"), bundle("c", "", "3")]);
+    let existing = Report::parse(str::from_utf8(&old.to_json()).expect("UTF-8")).expect("a report");
+    let merged = json(&report(&[bundle("d", SAMPLE, "10")]).merge_into(existing));
+    let ids: Vec<_> =
+        merged["duplex_session_metrics"].as_array().expect("rows").iter().map(|r| &r["session_id"]).collect();
+    assert_eq!(ids, ["c", "d"]);
+    assert_eq!(merged["duplex_stream_ttft_ms"]["mean"], 6.5);
+    assert_eq!(merged["num_duplex_response_ttft_ms_samples"], 2);
+}
+
+#[test]
+fn rows_without_an_identity_are_kept_and_appended_to() {
+    let half = r#","split":"test","sample_id":null"#;
+    let merged = report(&[bundle("b", half, "2")]).merge_into(report(&[bundle("a", half, "1")]));
+    assert_eq!((merged.sessions(), merged.requests()), (2, 2));
+}
+
+#[test]
+fn stale_distributions_go_and_foreign_keys_stay() {
+    let existing = r#"{"model":"m","duplex_stream_rtf":{"count":9},"p99_duplex_client_ttft_ms":1,"num_prompts":3}"#;
+    let merged = json(&Report::default().merge_into(Report::parse(existing).expect("a report")));
+    let expected = serde_json::json!(
+        {"duplex_request_metrics":[],"duplex_session_metrics":[],"model":"m","num_prompts":3}
+    );
+    assert_eq!(merged, expected);
+}
+
+#[test]
+fn what_is_no_report_says_why() {
+    for (file, expected) in [
+        ("{", "it is no JSON"),
+        ("[]", "not an object"),
+        (r#"{"duplex_request_metrics":{}}"#, "`duplex_request_metrics` is not a list"),
+        (r#"{"duplex_session_metrics":[{},[]]}"#, "`duplex_session_metrics` has an entry 1 that is not an object"),
+    ] {
+        let e = Report::parse(file).expect_err("refused").to_string();
+        assert!(e.contains(expected), "{file}: {e}");
+    }
+    assert!(Report::default().add_bundle("{}").is_err());
+}
+
+#[test]
+fn two_runs_stay_apart_and_one_without_a_name_is_the_default() {
+    let mut view = RunView::new("default");
+    for (run, ttft) in [("null", "1"), ("\"nightly\"", "5"), ("null", "null"), ("null", "-3")] {
+        let bundle = bundle("s", "", ttft).replace(r#""run_id":null"#, &format!(r#""run_id":{run}"#));
+        view.observe(bundle.as_bytes());
+    }
+    view.observe(b"{}");
+    let summaries = view.summaries();
+    let seen: Vec<_> = summaries
+        .iter()
+        .map(|run| (run.run_id.as_str(), run.sessions, run.duplex_stream_ttft_ms.map(|d| (d.count, d.mean))))
+        .collect();
+    assert_eq!(seen, [("default", 3, Some((1, 1.0))), ("nightly", 1, Some((1, 5.0)))]);
+    assert_eq!(view.unreadable(), 1);
+}
+
+#[test]
+fn runs_without_end_share_one_name_past_the_bound() {
+    let mut view = RunView::new("default");
+    for run in 0..150 {
+        view.observe(bundle("s", "", "1").replace("null", &format!("\"r{run}\"")).as_bytes());
+    }
+    let summaries = view.summaries();
+    assert_eq!(summaries.len(), 101);
+    assert_eq!(summaries.iter().find(|run| run.run_id == "other").map(|run| run.sessions), Some(50));
+}

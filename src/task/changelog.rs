@@ -1,0 +1,174 @@
+//! The changelog's keys and values: what a partition's state is made of.
+//!
+//! | key | value |
+//! |---|---|
+//! | `T` | the task's time |
+//! | `S` session id | a session's head |
+//! | `R` index, session id | one of its responses |
+//! | `C` session id | the marker of a finished session |
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::batch::ChangelogEntry;
+use crate::collector::{SessionCollector, SnapshotError, decode, encode};
+use crate::ids::SessionId;
+use crate::time::Timestamp;
+
+/// What stays of a finished session, so that its late events do not open it anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ClosedMarker {
+    /// When it may be forgotten, by the task's time.
+    pub until: Timestamp,
+}
+
+/// A key of the changelog.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Key<'a> {
+    Time,
+    Session(&'a str),
+    Response(&'a str, u32),
+    Closed(&'a str),
+}
+
+impl<'a> Key<'a> {
+    /// The key's bytes.
+    #[must_use]
+    pub fn encode(self) -> Vec<u8> {
+        match self {
+            Self::Time => b"T".to_vec(),
+            Self::Session(id) => [b"S", id.as_bytes()].concat(),
+            Self::Response(id, index) => [b"R", &index.to_be_bytes()[..], id.as_bytes()].concat(),
+            Self::Closed(id) => [b"C", id.as_bytes()].concat(),
+        }
+    }
+
+    fn decode(key: &'a [u8]) -> Option<Self> {
+        let (kind, rest) = key.split_first()?;
+        match kind {
+            b'T' if rest.is_empty() => Some(Self::Time),
+            b'S' => Some(Self::Session(str::from_utf8(rest).ok()?)),
+            b'C' => Some(Self::Closed(str::from_utf8(rest).ok()?)),
+            b'R' => {
+                let (index, id) = rest.split_first_chunk::<4>()?;
+                Some(Self::Response(str::from_utf8(id).ok()?, u32::from_be_bytes(*index)))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn put<T: Serialize>(self, value: &T) -> ChangelogEntry {
+        ChangelogEntry { key: self.encode(), value: Some(encode(value)) }
+    }
+
+    pub(super) fn put_bytes(self, value: Vec<u8>) -> ChangelogEntry {
+        ChangelogEntry { key: self.encode(), value: Some(value) }
+    }
+
+    pub(super) fn tombstone(self) -> ChangelogEntry {
+        ChangelogEntry { key: self.encode(), value: None }
+    }
+}
+
+/// Why a partition's state can't be restored: the task must not start.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum RestoreError {
+    #[error("the changelog has a key of an unknown kind, {0:?}; is it another program's topic, or a newer release's?")]
+    UnknownKey(Option<char>),
+    #[error("{what}: {source}")]
+    Snapshot { what: &'static str, source: SnapshotError },
+}
+
+/// The changelog as it was read, the last value of each key.
+#[derive(Debug, Default)]
+pub struct ChangelogState {
+    pub now: Option<Timestamp>,
+    pub closed: BTreeMap<SessionId, ClosedMarker>,
+    heads: BTreeMap<SessionId, Vec<u8>>,
+    responses: HashMap<SessionId, BTreeMap<u32, Vec<u8>>>,
+}
+
+impl ChangelogState {
+    /// Takes the next record of the changelog.
+    ///
+    /// # Errors
+    /// When the record is not this program's, or of a newer version.
+    pub fn apply(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), RestoreError> {
+        let unknown = || RestoreError::UnknownKey(key.first().map(|b| char::from(*b)));
+        match (Key::decode(key).ok_or_else(unknown)?, value) {
+            (Key::Time, value) => {
+                self.now = value.map(|value| parse("the task's time", value)).transpose()?;
+            }
+            (Key::Session(id), Some(value)) => drop(self.heads.insert(id.into(), value.to_vec())),
+            (Key::Session(id), None) => drop(self.heads.remove(id)),
+            (Key::Response(id, index), Some(value)) => {
+                self.responses.entry(id.into()).or_default().insert(index, value.to_vec());
+            }
+            (Key::Response(id, index), None) => {
+                if let Some(responses) = self.responses.get_mut(id) {
+                    responses.remove(&index);
+                }
+            }
+            (Key::Closed(id), Some(value)) => {
+                self.closed.insert(id.into(), parse("the marker of a finished session", value)?);
+            }
+            (Key::Closed(id), None) => drop(self.closed.remove(id)),
+        }
+        Ok(())
+    }
+
+    /// The open sessions.
+    ///
+    /// # Errors
+    /// When a snapshot is damaged or one of a session's responses is missing.
+    pub fn into_sessions(mut self) -> Result<Vec<SessionCollector>, RestoreError> {
+        self.heads
+            .iter()
+            .map(|(id, head)| {
+                let responses = self.responses.remove(id).unwrap_or_default();
+                let parts = responses.iter().map(|(index, snapshot)| (*index, snapshot.as_slice()));
+                SessionCollector::restore(id.clone(), head, parts)
+                    .map_err(|source| RestoreError::Snapshot { what: "an open session", source })
+            })
+            .collect()
+    }
+}
+
+fn parse<T: serde::de::DeserializeOwned>(what: &'static str, value: &[u8]) -> Result<T, RestoreError> {
+    decode(value).map_err(|source| RestoreError::Snapshot { what, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_the_way_there_and_back() {
+        for key in [Key::Time, Key::Session("R"), Key::Session(""), Key::Response("s", u32::MAX), Key::Closed("T")] {
+            assert_eq!(Key::decode(&key.encode()), Some(key));
+        }
+    }
+
+    #[test]
+    fn a_record_of_another_program_stops_the_restore() {
+        let mut state = ChangelogState::default();
+        assert_eq!(state.apply(b"x1", Some(b"")), Err(RestoreError::UnknownKey(Some('x'))));
+        let newer = SnapshotError::UnknownVersion(2);
+        let expected = RestoreError::Snapshot { what: "the task's time", source: newer };
+        assert_eq!(state.apply(b"T", Some(&[2, 0])), Err(expected));
+    }
+
+    #[test]
+    fn the_last_value_of_a_key_rules() {
+        let mut state = ChangelogState::default();
+        let put = |until| Key::Closed("s").put(&ClosedMarker { until: Timestamp(until) });
+        for entry in [put(1), put(2), Key::Closed("gone").put(&ClosedMarker { until: Timestamp(3) })] {
+            state.apply(&entry.key, entry.value.as_deref()).expect("applies");
+        }
+        state.apply(&Key::Closed("gone").encode(), None).expect("applies");
+        let expected = BTreeMap::from([(SessionId::from("s"), ClosedMarker { until: Timestamp(2) })]);
+        assert_eq!(state.closed, expected);
+    }
+}

@@ -1,0 +1,344 @@
+//! From a record's value to an [`Event`]: one pass over the text, or the reason it is a dead letter.
+
+use std::fmt;
+
+use jiter::{JiterError, JiterResult};
+
+use super::event::{Event, Kind, Payload, Text};
+use super::json::{Raw, Reader};
+use super::reason::{DeadLetterReason, EventClass};
+use super::scalar::Scalar;
+use super::text::{mend_lone_surrogates, unescape};
+
+/// Deepest nesting of arrays and objects that is read, the event itself included (contract.md section 1.1).
+pub const MAX_DEPTH: usize = 128;
+
+/// Why a value is no event. The detail names places and sizes, never content.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Error {
+    pub reason: DeadLetterReason,
+    pub detail: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason.as_str(), self.detail)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Reads events; keeps the buffer for the rare record that has to be mended first.
+#[derive(Debug)]
+pub struct Decoder {
+    max_bytes: usize,
+    mended: Vec<u8>,
+}
+
+impl Decoder {
+    /// A decoder that refuses values over `max_bytes`.
+    #[must_use]
+    pub fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, mended: Vec::new() }
+    }
+
+    /// Reads one record's value.
+    ///
+    /// # Errors
+    /// When the value is a dead letter by contract.md section 1.1.
+    pub fn decode<'a>(&'a mut self, value: &'a [u8]) -> Result<Event<'a>, Error> {
+        if value.len() > self.max_bytes {
+            let detail = format!("{} bytes, over limits.record_bytes = {}", value.len(), self.max_bytes);
+            return Err(Error { reason: DeadLetterReason::TooLarge, detail });
+        }
+        if let Err(e) = str::from_utf8(value) {
+            let detail = format!("byte {} is no UTF-8", e.valid_up_to());
+            return Err(Error { reason: DeadLetterReason::InvalidUtf8, detail });
+        }
+        if let Some(at) = too_deep_at(value) {
+            let detail = format!("nesting over {MAX_DEPTH} at byte {at}");
+            return Err(Error { reason: DeadLetterReason::TooDeep, detail });
+        }
+        match read(value) {
+            Ok(event) => event.ok_or_else(not_an_object),
+            Err(first) => {
+                // Once more for what Python and JavaScript write and jiter refuses.
+                let Some(mended) = mend_lone_surrogates(value) else { return Err(invalid(&first)) };
+                self.mended = mended;
+                read(&self.mended).map_err(|e| invalid(&e))?.ok_or_else(not_an_object)
+            }
+        }
+    }
+}
+
+fn not_an_object() -> Error {
+    Error { reason: DeadLetterReason::NotAnObject, detail: "the value is JSON, but not an object".into() }
+}
+
+fn invalid(e: &JiterError) -> Error {
+    Error { reason: DeadLetterReason::InvalidJson, detail: e.to_string() }
+}
+
+/// Where nesting passes [`MAX_DEPTH`].
+fn too_deep_at(json: &[u8]) -> Option<usize> {
+    // Without that many brackets there can't be that much nesting; counting them is cheap.
+    if json.iter().filter(|b| matches!(b, b'[' | b'{')).count() <= MAX_DEPTH {
+        return None;
+    }
+    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    for (at, b) in json.iter().enumerate() {
+        match b {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Some(at);
+                }
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What is gathered before the rules of precedence are applied.
+#[derive(Default)]
+struct Fields<'a> {
+    kind: Option<Kind>,
+    session_id: Option<Text<'a>>,
+    session_object_id: Option<Text<'a>>,
+    model: Option<Text<'a>>,
+    response_id: Option<Text<'a>>,
+    seq: Option<i128>,
+    received_at_s: Option<f64>,
+    delta: Payload<'a>,
+    audio: Payload<'a>,
+    sample_rate_hz: Option<f64>,
+    reason: Option<Text<'a>>,
+    action: Option<Text<'a>>,
+    code: Option<Text<'a>>,
+    error: ErrorObject<'a>,
+    response: Response<'a>,
+    metadata: Metadata<'a>,
+    omni: Omni<'a>,
+    request_metrics: Option<&'a [u8]>,
+}
+
+#[derive(Default)]
+struct ErrorObject<'a> {
+    code: Option<Text<'a>>,
+    kind: Option<Text<'a>>,
+}
+
+#[derive(Default)]
+struct Response<'a> {
+    id: Option<Text<'a>>,
+    status: Option<Text<'a>>,
+    metadata: Metadata<'a>,
+}
+
+#[derive(Default)]
+struct Metadata<'a> {
+    audio_duration_ms: Scalar,
+    stage: Places<'a>,
+    request: Places<'a>,
+}
+
+/// Where metrics may stand in an event, in the order they are looked for (contract.md section 3).
+#[derive(Clone, Copy, Debug, Default)]
+struct Places<'a> {
+    omni: Option<&'a [u8]>,
+    own: Option<&'a [u8]>,
+    own_omni: Option<&'a [u8]>,
+    duplex_event: Option<&'a [u8]>,
+}
+
+#[derive(Default)]
+struct Omni<'a> {
+    stage: Option<&'a [u8]>,
+    request: Option<&'a [u8]>,
+}
+
+/// Reads a whole text; `None` when it is JSON but no object.
+fn read(json: &[u8]) -> JiterResult<Option<Event<'_>>> {
+    let mut fields = Fields::default();
+    let mut reader = Reader::new(json);
+    let is_object = reader.object(|reader, key| fields.read(reader, &decoded(key.0)))?;
+    reader.finish()?;
+    Ok(is_object.then(|| fields.into_event()))
+}
+
+/// A key as its producer meant it. Escapes in keys are rare: nothing is copied without one.
+fn decoded(key: &[u8]) -> std::borrow::Cow<'_, str> {
+    unescape(key)
+}
+
+fn text<'a>(reader: &mut Reader<'a>) -> JiterResult<Option<Text<'a>>> {
+    Ok(match reader.value()? {
+        Raw::String(text) => Some(Text(text)),
+        _ => None,
+    })
+}
+
+fn object<'a>(reader: &mut Reader<'a>) -> JiterResult<Option<&'a [u8]>> {
+    Ok(match reader.value()? {
+        Raw::Object(text) => Some(text),
+        _ => None,
+    })
+}
+
+impl<'a> Fields<'a> {
+    fn read(&mut self, reader: &mut Reader<'a>, key: &str) -> JiterResult<()> {
+        match key {
+            "type" => self.kind = text(reader)?.map(|name| Kind::of(&name.decode())),
+            "session_id" => self.session_id = text(reader)?,
+            "session" => {
+                (self.session_object_id, self.model) = (None, None);
+                reader.object(|reader, key| {
+                    match &*decoded(key.0) {
+                        "id" => self.session_object_id = text(reader)?,
+                        "model" => self.model = text(reader)?,
+                        _ => drop(reader.value()?),
+                    }
+                    Ok(())
+                })?;
+            }
+            "response_id" => self.response_id = text(reader)?,
+            "response" => self.response = Response::read(reader)?,
+            "server_event_seq" => self.seq = integer(reader.value()?),
+            "_client_received_at_s" => {
+                self.received_at_s = match reader.value()? {
+                    raw @ Raw::Number(_) => Some(Scalar::read(raw).as_number().unwrap_or(f64::INFINITY)),
+                    _ => None,
+                };
+            }
+            "delta" => self.delta = Payload::of(reader.value()?),
+            "audio" => self.audio = Payload::of(reader.value()?),
+            "sample_rate_hz" => self.sample_rate_hz = sample_rate(reader.value()?),
+            "metadata" => self.metadata = Metadata::read(reader)?,
+            "vllm_omni" => self.omni = Omni::read(reader)?,
+            "response_request_metrics" => self.request_metrics = object(reader)?,
+            "reason" => self.reason = text(reader)?,
+            "action" => self.action = text(reader)?,
+            "code" => self.code = text(reader)?,
+            "error" => {
+                self.error = ErrorObject::default();
+                reader.object(|reader, key| {
+                    match &*decoded(key.0) {
+                        "code" => self.error.code = text(reader)?,
+                        "type" => self.error.kind = text(reader)?,
+                        _ => drop(reader.value()?),
+                    }
+                    Ok(())
+                })?;
+            }
+            _ => drop(reader.value()?),
+        }
+        Ok(())
+    }
+
+    fn into_event(self) -> Event<'a> {
+        let (own, of_response) = (&self.metadata, &self.response.metadata);
+        let stage = Places { omni: self.omni.stage, ..own.stage };
+        let request = Places { omni: self.omni.request, ..own.request };
+        Event {
+            kind: self.kind.unwrap_or(Kind::Other(EventClass::Other)),
+            session_id: self.session_id,
+            session_object_id: self.session_object_id,
+            model: self.model,
+            response_id: self.response_id.or(self.response.id),
+            seq: self.seq,
+            received_at_s: self.received_at_s,
+            delta: self.delta,
+            audio: self.audio,
+            sample_rate_hz: self.sample_rate_hz,
+            audio_duration_ms: own.audio_duration_ms,
+            stage_metrics: stage.first().or(of_response.stage.first()),
+            request_metrics: self.request_metrics.or(request.first()).or(of_response.request.first()),
+            status: self.response.status,
+            reason: self.reason,
+            action: self.action,
+            error_code: self.error.code.or(self.error.kind).or(self.code),
+        }
+    }
+}
+
+impl<'a> Places<'a> {
+    fn first(&self) -> Option<&'a [u8]> {
+        self.omni.or(self.own).or(self.own_omni).or(self.duplex_event)
+    }
+}
+
+impl<'a> Response<'a> {
+    fn read(reader: &mut Reader<'a>) -> JiterResult<Self> {
+        let mut response = Self::default();
+        reader.object(|reader, key| {
+            match &*decoded(key.0) {
+                "id" => response.id = text(reader)?,
+                "status" => response.status = text(reader)?,
+                "metadata" => response.metadata = Metadata::read(reader)?,
+                _ => drop(reader.value()?),
+            }
+            Ok(())
+        })?;
+        Ok(response)
+    }
+}
+
+impl<'a> Metadata<'a> {
+    fn read(reader: &mut Reader<'a>) -> JiterResult<Self> {
+        let mut metadata = Self::default();
+        reader.object(|reader, key| {
+            match &*decoded(key.0) {
+                "audio_duration_ms" => metadata.audio_duration_ms = Scalar::read(reader.value()?),
+                "stage_metrics" => metadata.stage.own = object(reader)?,
+                "response_request_metrics" => metadata.request.own = object(reader)?,
+                "vllm_omni" => {
+                    let omni = Omni::read(reader)?;
+                    (metadata.stage.own_omni, metadata.request.own_omni) = (omni.stage, omni.request);
+                }
+                "duplex_event" => metadata.request.duplex_event = Omni::read(reader)?.request,
+                _ => drop(reader.value()?),
+            }
+            Ok(())
+        })?;
+        Ok(metadata)
+    }
+}
+
+impl<'a> Omni<'a> {
+    fn read(reader: &mut Reader<'a>) -> JiterResult<Self> {
+        let mut omni = Self::default();
+        reader.object(|reader, key| {
+            match &*decoded(key.0) {
+                "stage_metrics" => omni.stage = object(reader)?,
+                "response_request_metrics" => omni.request = object(reader)?,
+                _ => drop(reader.value()?),
+            }
+            Ok(())
+        })?;
+        Ok(omni)
+    }
+}
+
+/// An integer of any size; past 128 bits the nearest that fits. Booleans and `1.0` are none.
+fn integer(raw: Raw<'_>) -> Option<i128> {
+    match raw {
+        Raw::Number(text) if text.iter().all(|b| b.is_ascii_digit() || *b == b'-') => {
+            let text = str::from_utf8(text).ok()?;
+            Some(text.parse().unwrap_or(if text.starts_with('-') { i128::MIN } else { i128::MAX }))
+        }
+        _ => None,
+    }
+}
+
+/// A positive integer; `true` is 1.
+fn sample_rate(raw: Raw<'_>) -> Option<f64> {
+    match raw {
+        Raw::Bool(true) => Some(1.0),
+        raw => integer(raw).filter(|rate| *rate > 0).and_then(|_| Scalar::read(raw).as_number()),
+    }
+}

@@ -1,0 +1,90 @@
+//! The server's own request metrics (contract.md section 3).
+
+use jiter::JiterResult;
+use serde::{Deserialize, Serialize};
+
+use super::json::{Raw, Reader};
+use super::scalar::Scalar;
+use super::text::{cut, unescape};
+
+/// What is used of a `response_request_metrics` object; `None` where a key is absent.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct RequestMetrics {
+    pub ttft_ms: Option<Scalar>,
+    pub ttfp_ms: Option<Scalar>,
+    pub measurement_origin: Option<Origin>,
+}
+
+/// The server's texts for what its values measure.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Origin {
+    pub ttft: Option<String>,
+    pub ttfp: Option<String>,
+}
+
+impl RequestMetrics {
+    /// Reads a `response_request_metrics` object that was found in an event; texts are cut to `text_bytes`.
+    #[must_use]
+    pub fn read(json: &[u8], text_bytes: usize) -> Self {
+        let mut metrics = Self::default();
+        // The event's own reading has accepted this text already, so it can't fail; what was read stays.
+        let _ = Reader::new(json).object(|reader, key| {
+            match key.0 {
+                b"ttft_ms" => metrics.ttft_ms = Some(Scalar::read(reader.value()?)),
+                b"ttfp_ms" => metrics.ttfp_ms = Some(Scalar::read(reader.value()?)),
+                b"measurement_origin" => metrics.measurement_origin = Some(Origin::read(reader, text_bytes)?),
+                _ => drop(reader.value()?),
+            }
+            Ok(())
+        });
+        metrics
+    }
+
+    /// Merges a later object into this one key by key: the later wins, `null` included.
+    pub fn merge(&mut self, later: Self) {
+        let Self { ttft_ms, ttfp_ms, measurement_origin } = later;
+        self.ttft_ms = ttft_ms.or(self.ttft_ms);
+        self.ttfp_ms = ttfp_ms.or(self.ttfp_ms);
+        if measurement_origin.is_some() {
+            self.measurement_origin = measurement_origin;
+        }
+    }
+}
+
+impl Origin {
+    fn read(reader: &mut Reader<'_>, text_bytes: usize) -> JiterResult<Self> {
+        let mut origin = Self::default();
+        reader.object(|reader, key| {
+            let text = match reader.value()? {
+                Raw::String(text) => Some(cut(&unescape(text), text_bytes).0.to_owned()),
+                _ => None,
+            };
+            match key.0 {
+                b"ttft" => origin.ttft = text,
+                b"ttfp" => origin.ttfp = text,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(origin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_object_wins_key_by_key_null_included() {
+        let mut metrics = RequestMetrics::read(br#"{"ttft_ms":1,"ttfp_ms":2,"measurement_origin":{"ttft":"a"}}"#, 9);
+        metrics.merge(RequestMetrics::read(br#"{"ttft_ms":null,"other":{}}"#, 9));
+        let expected = RequestMetrics {
+            ttft_ms: Some(Scalar::Null),
+            ttfp_ms: Some(Scalar::Int(2)),
+            measurement_origin: Some(Origin { ttft: Some("a".into()), ttfp: None }),
+        };
+        assert_eq!(metrics, expected);
+        metrics.merge(RequestMetrics::read(br#"{"measurement_origin":7}"#, 9));
+        assert_eq!(metrics.measurement_origin, Some(Origin::default()));
+    }
+}

@@ -1,0 +1,405 @@
+//! The loop of one worker thread: poll, restore, let time pass, commit.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use thiserror::Error;
+use tracing::{info, warn};
+
+use super::commit::commit;
+use super::ports::{
+    BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Polled, Producer, RestoreProgress, TaskState,
+};
+use super::settings::Settings;
+use super::tasks::Tasks;
+use crate::collector;
+use crate::ids::Partition;
+use crate::task::{Counts, RestoreError};
+use crate::time::Clock;
+
+/// Records taken in one round at most, so that commits and revocations are not kept waiting.
+const MAX_RECORDS_A_ROUND: usize = 2_000;
+/// Bundles and dead letters waiting for a commit at most; past it a commit comes early.
+const MAX_PENDING_BYTES: usize = 32 << 20;
+/// The longest a poll waits.
+const MAX_POLL: Duration = Duration::from_millis(100);
+/// How long one round may read a changelog.
+const RESTORE_BUDGET: Duration = Duration::from_millis(50);
+/// How long one look for committed offsets may take; they wait for the transactions of a former owner.
+const COMMITTED_TIMEOUT: Duration = Duration::from_secs(1);
+/// Messages that repeat while something is out of reach are said once in this time.
+const REPEAT_WARNING: Duration = Duration::from_secs(5);
+/// After the broker was out of reach, time passes for silent partitions once it has been back for this long.
+const SETTLE_AFTER_RECONNECT: Duration = Duration::from_secs(2);
+/// Lag is told this often.
+const LAG_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Why a worker ended before it was asked to.
+#[derive(Debug, Error)]
+pub enum WorkerError {
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+    #[error("partition {partition} can't be restored: {source}")]
+    Restore { partition: Partition, source: RestoreError },
+    #[error(
+        "restore of partition {0} has read nothing for {1:?}; is a transaction on the changelog left open, or the broker gone?"
+    )]
+    RestoreStalled(Partition, Duration),
+}
+
+/// One worker thread: a member of the group, its producer, its tasks.
+pub struct Worker<C, P, L, O, K> {
+    consumer: C,
+    producer: P,
+    changelog: L,
+    observer: O,
+    clock: K,
+    settings: Settings,
+    tasks: Tasks,
+    /// Given by the group, not yet accepted: their committed offsets are still to be learnt.
+    unaccepted: BTreeSet<Partition>,
+    committed_at: Duration,
+    lag_told_at: Duration,
+    warned_at: Option<Duration>,
+    connected_since: Option<Duration>,
+}
+
+/// What a rebalance asks for.
+enum Rebalance {
+    Assigned(Vec<Partition>),
+    Revoked(Vec<Partition>),
+    Lost(Vec<Partition>),
+}
+
+impl<C, P, L, O, K> Worker<C, P, L, O, K>
+where
+    C: Consumer,
+    P: Producer<GroupMetadata = C::GroupMetadata>,
+    L: ChangelogReader,
+    O: Observer,
+    K: Clock,
+{
+    /// A worker for the events `topic`, over its ports.
+    pub fn new(
+        ports: (C, P, L, O, K),
+        topic: Arc<str>,
+        settings: Settings,
+        sessions: Arc<collector::Settings>,
+    ) -> Self {
+        let (consumer, producer, changelog, observer, clock) = ports;
+        let now = clock.monotonic();
+        Self {
+            consumer,
+            producer,
+            changelog,
+            observer,
+            clock,
+            settings,
+            tasks: Tasks::new(topic, sessions),
+            unaccepted: BTreeSet::new(),
+            committed_at: now,
+            lag_told_at: now,
+            warned_at: None,
+            connected_since: None,
+        }
+    }
+
+    /// Runs until `stop` is set, then commits, leaves the group and returns.
+    ///
+    /// # Errors
+    /// When it can't go on; nothing uncommitted is visible then.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<(), WorkerError> {
+        while !stop.load(Ordering::Relaxed) && !self.init_transactions()? {}
+        while !stop.load(Ordering::Relaxed) {
+            self.step()?;
+        }
+        self.drain()
+    }
+
+    /// Registers the producer; `false` while the broker is out of reach.
+    ///
+    /// # Errors
+    /// When the producer can't be registered at all.
+    pub fn init_transactions(&mut self) -> Result<bool, WorkerError> {
+        self.observer.polled(self.clock.monotonic());
+        match self.producer.init_transactions() {
+            Ok(()) => Ok(true),
+            Err(e) => self.retriable(e).map(|()| false),
+        }
+    }
+
+    /// One round of the loop.
+    ///
+    /// # Errors
+    /// When the worker can't go on.
+    pub fn step(&mut self) -> Result<(), WorkerError> {
+        let rebalances = self.poll()?;
+        for rebalance in rebalances {
+            self.rebalance(rebalance)?;
+        }
+        self.accept()?;
+        self.restore()?;
+        let now = self.clock.monotonic();
+        self.observe_connection(now);
+        let may_pass = self.connected_since.is_some_and(|since| now.saturating_sub(since) >= SETTLE_AFTER_RECONNECT);
+        self.tasks.advance(now, may_pass);
+        let is_due = now.saturating_sub(self.committed_at) >= self.settings.commit_interval;
+        if is_due || self.tasks.pending_bytes() >= MAX_PENDING_BYTES {
+            self.commit()?;
+        }
+        self.tell_lag(now);
+        self.observer.polled(now);
+        Ok(())
+    }
+
+    /// Commits what there is and leaves the group.
+    ///
+    /// # Errors
+    /// When the last commit fails for good; its records are read again by the next owner.
+    pub fn drain(&mut self) -> Result<(), WorkerError> {
+        let committed = self.commit();
+        let partitions = self.tasks.partitions();
+        self.close(&partitions);
+        self.consumer.close(self.settings.drain_timeout / 2);
+        info!(partitions = partitions.len(), "worker drained");
+        committed
+    }
+
+    fn poll(&mut self) -> Result<Vec<Rebalance>, WorkerError> {
+        let wall = self.clock.now();
+        let now = self.clock.monotonic();
+        let since_commit = now.saturating_sub(self.committed_at);
+        let mut timeout = self.settings.commit_interval.saturating_sub(since_commit).min(MAX_POLL);
+        if self.tasks.any_restoring() {
+            timeout = Duration::ZERO;
+        }
+        let mut rebalances = Vec::new();
+        let tasks = &mut self.tasks;
+        for _ in 0..MAX_RECORDS_A_ROUND {
+            let mut is_quiet = true;
+            let polled = self.consumer.poll(timeout, &mut |polled| {
+                is_quiet = false;
+                match polled {
+                    Polled::Record(record) => tasks.process(&record, wall),
+                    Polled::EndOfPartition(partition) => tasks.reached_end(partition, now),
+                    Polled::Assigned(partitions) => rebalances.push(Rebalance::Assigned(partitions)),
+                    Polled::Revoked(partitions) => rebalances.push(Rebalance::Revoked(partitions)),
+                    Polled::Lost(partitions) => rebalances.push(Rebalance::Lost(partitions)),
+                }
+            });
+            if let Err(e) = polled {
+                self.retriable(e)?;
+                break;
+            }
+            if is_quiet || !rebalances.is_empty() || tasks.pending_bytes() >= MAX_PENDING_BYTES {
+                break;
+            }
+            timeout = Duration::ZERO;
+        }
+        Ok(rebalances)
+    }
+
+    fn rebalance(&mut self, rebalance: Rebalance) -> Result<(), WorkerError> {
+        match rebalance {
+            Rebalance::Assigned(partitions) => {
+                info!(?partitions, "partitions assigned");
+                self.unaccepted.extend(&partitions);
+                if self.unaccepted.is_empty() {
+                    self.consumer.assign(&[])?;
+                    self.observer.joined();
+                }
+            }
+            Rebalance::Revoked(partitions) => {
+                info!(?partitions, "partitions revoked");
+                self.commit()?;
+                self.give_back(&partitions)?;
+            }
+            Rebalance::Lost(partitions) => {
+                warn!(?partitions, "partitions lost: another member has them, nothing of them is committed");
+                self.give_back(&partitions)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, partitions: &[Partition]) -> Result<(), WorkerError> {
+        self.close(partitions);
+        self.unaccepted.retain(|partition| !partitions.contains(partition));
+        self.consumer.unassign(partitions)?;
+        self.observer.joined();
+        Ok(())
+    }
+
+    /// Drops tasks, with whatever they have not committed.
+    fn close(&mut self, partitions: &[Partition]) {
+        for partition in self.tasks.drop_all(partitions) {
+            self.changelog.close(partition);
+            self.observer.task(partition, TaskState::Closed, 0);
+        }
+    }
+
+    /// Accepts assigned partitions once their committed offsets are known, and begins to restore them.
+    fn accept(&mut self) -> Result<(), WorkerError> {
+        if self.unaccepted.is_empty() {
+            return Ok(());
+        }
+        let partitions: Vec<Partition> = self.unaccepted.iter().copied().collect();
+        let starts = match self.consumer.committed(&partitions, COMMITTED_TIMEOUT) {
+            Ok(starts) => starts,
+            Err(e) => return self.retriable(e),
+        };
+        self.consumer.assign(&starts)?;
+        self.unaccepted.clear();
+        let now = self.clock.monotonic();
+        for start in starts {
+            self.tasks.restore(start, now);
+            self.observer.task(start.partition, TaskState::Restoring, 0);
+        }
+        self.observer.joined();
+        Ok(())
+    }
+
+    fn restore(&mut self) -> Result<(), WorkerError> {
+        let now = self.clock.monotonic();
+        let mut read = Vec::new();
+        let mut unreachable = None;
+        let budget = RESTORE_BUDGET / u32::try_from(self.tasks.restoring().count()).unwrap_or(1).max(1);
+        for restoring in self.tasks.restoring() {
+            let partition = restoring.start.partition;
+            let failed = |source| WorkerError::Restore { partition, source };
+            if !restoring.is_open {
+                match self.changelog.open(partition) {
+                    Ok(()) => restoring.is_open = true,
+                    Err(e) => {
+                        unreachable = Some(e);
+                        continue;
+                    }
+                }
+            }
+            let before = restoring.records;
+            let mut applied = Ok(());
+            let (state, records) = (&mut restoring.state, &mut restoring.records);
+            let progress = self.changelog.read(partition, budget, &mut |key, value| {
+                *records += 1;
+                if applied.is_ok() {
+                    applied = state.apply(key, value);
+                }
+            });
+            applied.map_err(failed)?;
+            if restoring.records > before {
+                restoring.progressed_at = now;
+                self.observer.task(partition, TaskState::Restoring, restoring.records);
+            } else if now.saturating_sub(restoring.progressed_at) >= self.settings.restore_timeout {
+                return Err(WorkerError::RestoreStalled(partition, self.settings.restore_timeout));
+            }
+            match progress {
+                Ok(RestoreProgress::Done) => read.push((restoring.start, restoring.records, restoring.overtaken)),
+                Ok(RestoreProgress::Restoring) => {}
+                Err(e) => unreachable = Some(e),
+            }
+        }
+        for (start, records, overtaken) in read {
+            let partition = start.partition;
+            self.changelog.close(partition);
+            self.tasks.start(partition).map_err(|source| WorkerError::Restore { partition, source })?;
+            if overtaken {
+                self.consumer.unassign(&[partition])?;
+                self.consumer.assign(&[start])?;
+            }
+            self.consumer.resume(partition)?;
+            self.observer.task(partition, TaskState::Running, records);
+            info!(%partition, records, from = ?start.committed, "task restored");
+        }
+        unreachable.map_or(Ok(()), |e| self.retriable(e))
+    }
+
+    fn commit(&mut self) -> Result<(), WorkerError> {
+        self.committed_at = self.clock.monotonic();
+        let batches = self.tasks.prepare_commit();
+        if batches.is_empty() {
+            return Ok(());
+        }
+        let began = self.clock.monotonic();
+        let guarantee = self.settings.processing_guarantee;
+        if let Err(e) = commit(&mut self.consumer, &mut self.producer, guarantee, &batches) {
+            return self.abort(e);
+        }
+        let took = self.clock.monotonic().saturating_sub(began);
+        let mut counts = Counts::default();
+        batches.iter().for_each(|batch| counts.merge(&batch.counts));
+        let changelog = || batches.iter().flat_map(|batch| &batch.changelog);
+        self.observer.committed(&Committed {
+            counts: &counts,
+            bundles: batches.iter().map(|batch| batch.bundles.len()).sum(),
+            changelog_records: changelog().count(),
+            changelog_bytes: changelog().map(|e| e.key.len() + e.value.as_ref().map_or(0, Vec::len)).sum(),
+            took,
+            open_sessions: &self.tasks.open_sessions(),
+        });
+        let wall = self.clock.now();
+        for batch in &batches {
+            self.observer.progressed(batch.partition, batch.next_offset, wall);
+        }
+        Ok(())
+    }
+
+    /// Gives up a transaction: its tasks are ahead of what the broker has, so they are restored anew.
+    fn abort(&mut self, cause: BrokerError) -> Result<(), WorkerError> {
+        if matches!(cause, BrokerError::Fenced(_) | BrokerError::Fatal(_) | BrokerError::RecordsLost(_)) {
+            return Err(cause.into());
+        }
+        warn!(%cause, "commit failed, transaction is aborted and its records are processed again");
+        self.producer.abort()?;
+        self.observer.aborted();
+        let partitions = self.tasks.partitions();
+        self.close(&partitions);
+        self.consumer.unassign(&partitions)?;
+        self.unaccepted.extend(partitions);
+        Ok(())
+    }
+
+    /// Passes over an error that the next round may not meet; others end the worker.
+    fn retriable(&mut self, e: BrokerError) -> Result<(), WorkerError> {
+        if !matches!(e, BrokerError::Retriable(_)) {
+            return Err(e.into());
+        }
+        let now = self.clock.monotonic();
+        if self.warned_at.is_none_or(|at| now.saturating_sub(at) >= REPEAT_WARNING) {
+            self.warned_at = Some(now);
+            warn!(cause = %e, "kafka is out of reach, going on when it answers");
+        }
+        Ok(())
+    }
+
+    fn observe_connection(&mut self, now: Duration) {
+        let connected = self.consumer.is_connected();
+        if connected != self.connected_since.is_some() {
+            self.connected_since = connected.then_some(now);
+            self.observer.connected(connected);
+            if connected {
+                info!("connected to kafka");
+            }
+        }
+    }
+
+    fn tell_lag(&mut self, now: Duration) {
+        if now.saturating_sub(self.lag_told_at) < LAG_INTERVAL {
+            return;
+        }
+        self.lag_told_at = now;
+        let wall = self.clock.now();
+        for position in self.tasks.positions() {
+            let partition = position.partition;
+            let records = match self.consumer.end_offset(partition) {
+                _ if position.is_idle => 0,
+                Some(end) => (end.0 - position.next_offset.0).max(0),
+                None => continue,
+            };
+            let behind = position.last_timestamp.filter(|_| records > 0);
+            let seconds = behind.map_or(0.0, |timestamp| wall.since(timestamp).as_secs_f64());
+            self.observer.lag(partition, Lag { records, seconds });
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The tasks of one worker: which partitions it has, and how far each has come.
+//!
+//! ```text
+//! assigned -> Restoring -> Running -> revoked: committed, then closed clean
+//!                 ^           |    -> lost: dropped without a commit
+//!                 `-----------'    -> commit aborted: dropped, restored anew
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ports::Start;
+use crate::collector::Settings;
+use crate::ids::{Offset, Partition, TopicPartition};
+use crate::task::{ChangelogState, CommitBatch, PartitionTask, Record, RestoreError};
+use crate::time::Timestamp;
+
+/// Time passes for a silent partition in steps of at least this.
+const IDLE_STEP: Duration = Duration::from_millis(20);
+
+/// A worker's tasks by partition.
+#[derive(Debug)]
+pub struct Tasks {
+    topic: Arc<str>,
+    settings: Arc<Settings>,
+    slots: BTreeMap<Partition, Slot>,
+}
+
+/// A partition of this worker.
+#[derive(Debug)]
+enum Slot {
+    Restoring(Restoring),
+    Running(Box<Running>),
+}
+
+/// A task whose state is being read.
+#[derive(Debug)]
+pub struct Restoring {
+    pub start: Start,
+    pub state: ChangelogState,
+    /// The changelog reader has it.
+    pub is_open: bool,
+    /// Changelog records read.
+    pub records: u64,
+    /// When something was last read, by the monotonic clock.
+    pub progressed_at: Duration,
+    /// A record slipped through although the partition is paused: reading has to begin at the start again.
+    pub overtaken: bool,
+}
+
+#[derive(Debug)]
+struct Running {
+    task: PartitionTask,
+    /// There is nothing to read; time was last let pass at this monotonic reading.
+    idle_since: Option<Duration>,
+    last_timestamp: Option<Timestamp>,
+}
+
+/// A running task's place, for lag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Position {
+    pub partition: Partition,
+    pub next_offset: Offset,
+    pub is_idle: bool,
+    /// Timestamp of the last record read.
+    pub last_timestamp: Option<Timestamp>,
+}
+
+impl Tasks {
+    /// No tasks yet.
+    #[must_use]
+    pub fn new(topic: Arc<str>, settings: Arc<Settings>) -> Self {
+        Self { topic, settings, slots: BTreeMap::new() }
+    }
+
+    /// Begins to restore a partition.
+    pub fn restore(&mut self, start: Start, now: Duration) {
+        let restoring = Restoring {
+            start,
+            state: ChangelogState::default(),
+            is_open: false,
+            records: 0,
+            progressed_at: now,
+            overtaken: false,
+        };
+        self.slots.insert(start.partition, Slot::Restoring(restoring));
+    }
+
+    /// The tasks that are being restored.
+    pub fn restoring(&mut self) -> impl Iterator<Item = &mut Restoring> {
+        self.slots.values_mut().filter_map(|slot| match slot {
+            Slot::Restoring(restoring) => Some(restoring),
+            Slot::Running(_) => None,
+        })
+    }
+
+    /// Whether any task is being restored.
+    #[must_use]
+    pub fn any_restoring(&self) -> bool {
+        self.slots.values().any(|slot| matches!(slot, Slot::Restoring(_)))
+    }
+
+    /// Starts a task whose state was read to the end.
+    ///
+    /// # Errors
+    /// When the state can't be read.
+    pub fn start(&mut self, partition: Partition) -> Result<(), RestoreError> {
+        let Some(Slot::Restoring(restoring)) = self.slots.remove(&partition) else { return Ok(()) };
+        let source = TopicPartition { topic: Arc::clone(&self.topic), partition };
+        let next_offset = restoring.start.committed.unwrap_or(Offset(0));
+        let task = PartitionTask::restore(source, next_offset, restoring.state, Arc::clone(&self.settings))?;
+        let running = Running { task, idle_since: None, last_timestamp: None };
+        self.slots.insert(partition, Slot::Running(Box::new(running)));
+        Ok(())
+    }
+
+    /// Drops tasks with whatever they have not committed; returns those that were there.
+    pub fn drop_all(&mut self, partitions: &[Partition]) -> Vec<Partition> {
+        partitions.iter().copied().filter(|partition| self.slots.remove(partition).is_some()).collect()
+    }
+
+    /// The partitions of this worker.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<Partition> {
+        self.slots.keys().copied().collect()
+    }
+
+    /// Hands a record to its task.
+    pub fn process(&mut self, record: &Record<'_>, wall: Timestamp) {
+        match self.slots.get_mut(&record.partition) {
+            Some(Slot::Running(running)) => {
+                running.idle_since = None;
+                // A record that was delivered before is not new.
+                if record.offset >= running.task.next_offset() {
+                    running.last_timestamp = record.timestamp.or(running.last_timestamp);
+                    running.task.process(record, wall);
+                }
+            }
+            Some(Slot::Restoring(restoring)) => restoring.overtaken = true,
+            // Of a partition that is not this worker's any more: its next owner reads it.
+            None => {}
+        }
+    }
+
+    /// Takes note that a partition has nothing more to read.
+    pub fn reached_end(&mut self, partition: Partition, now: Duration) {
+        if let Some(Slot::Running(running)) = self.slots.get_mut(&partition) {
+            running.idle_since.get_or_insert(now);
+        }
+    }
+
+    /// Lets time pass for the partitions that have nothing to read; `may_pass` is false while the broker is out of
+    /// reach, for then nobody knows whether there is something to read.
+    pub fn advance(&mut self, now: Duration, may_pass: bool) {
+        for running in self.running_mut() {
+            let Some(since) = running.idle_since else { continue };
+            let elapsed = now.saturating_sub(since);
+            if !may_pass {
+                running.idle_since = Some(now);
+            } else if elapsed >= IDLE_STEP {
+                // Whole milliseconds, as the task counts them; the rest is for the next time.
+                let whole = Duration::from_millis(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+                running.task.advance(whole);
+                running.idle_since = Some(since + whole);
+            }
+        }
+    }
+
+    /// What every task has to commit.
+    pub fn prepare_commit(&mut self) -> Vec<CommitBatch> {
+        self.running_mut().filter_map(|running| running.task.prepare_commit()).collect()
+    }
+
+    /// Bytes waiting for the next commit.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.running().map(|running| running.task.pending_bytes()).sum()
+    }
+
+    /// Where the running tasks are.
+    pub fn positions(&self) -> impl Iterator<Item = Position> {
+        self.running().map(|running| Position {
+            partition: running.task.partition(),
+            next_offset: running.task.next_offset(),
+            is_idle: running.idle_since.is_some(),
+            last_timestamp: running.last_timestamp,
+        })
+    }
+
+    /// Open sessions by partition.
+    #[must_use]
+    pub fn open_sessions(&self) -> Vec<(Partition, usize)> {
+        self.running().map(|running| (running.task.partition(), running.task.open_sessions())).collect()
+    }
+
+    fn running(&self) -> impl Iterator<Item = &Running> {
+        self.slots.values().filter_map(|slot| match slot {
+            Slot::Running(running) => Some(&**running),
+            Slot::Restoring(_) => None,
+        })
+    }
+
+    fn running_mut(&mut self) -> impl Iterator<Item = &mut Running> {
+        self.slots.values_mut().filter_map(|slot| match slot {
+            Slot::Running(running) => Some(&mut **running),
+            Slot::Restoring(_) => None,
+        })
+    }
+}

@@ -1,0 +1,114 @@
+//! What must hold for any traffic: bundles do not depend on how records are batched into commits, nor on where a process
+//! dies and the next one restores.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use duplex_collector::collector::Settings;
+use duplex_collector::ids::{Offset, Partition, TopicPartition};
+use duplex_collector::synth::{Event, Profile, Share, Traffic};
+use duplex_collector::task::{ChangelogState, CommitBatch, PartitionTask, Record};
+use duplex_collector::time::Timestamp;
+use proptest::prelude::*;
+
+const WALL: Timestamp = Timestamp(4_000_000_000_000);
+
+fn source() -> TopicPartition {
+    TopicPartition { topic: "duplex.events".into(), partition: Partition(0) }
+}
+
+fn traffic(seed: u64) -> Vec<Event> {
+    let profile = Profile {
+        seed,
+        sessions: 12,
+        concurrency: 5,
+        payload_bytes: Some(48),
+        reconnects: Share::percent(40),
+        abandoned: Share::percent(20),
+        errors: Share::percent(30),
+        ..Profile::default()
+    };
+    Traffic::new(profile).collect()
+}
+
+fn process(task: &mut PartitionTask, event: &Event, offset: usize) {
+    let record = Record {
+        partition: Partition(0),
+        offset: Offset(offset as i64),
+        timestamp: Some(event.at),
+        key: Some(event.session.as_str().as_bytes()),
+        value: Some(&event.value),
+        headers: Vec::new(),
+    };
+    task.process(&record, WALL);
+}
+
+fn collect(bundles: &mut BTreeMap<String, Vec<u8>>, batch: &CommitBatch) {
+    for bundle in &batch.bundles {
+        let twice = bundles.insert(bundle.session_id.to_string(), bundle.json.clone());
+        assert_eq!(twice, None, "{} has two bundles", bundle.session_id);
+    }
+}
+
+/// One process, one commit at the end.
+fn undisturbed(events: &[Event]) -> BTreeMap<String, Vec<u8>> {
+    let mut task = PartitionTask::new(source(), Offset(0), Arc::new(Settings::default()));
+    events.iter().enumerate().for_each(|(offset, event)| process(&mut task, event, offset));
+    task.end_of_input();
+    let mut bundles = BTreeMap::new();
+    collect(&mut bundles, &task.prepare_commit().expect("effects"));
+    bundles
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// `commits` says after which records a commit happens, `crashes` after which of those a new process takes over, and
+    /// how many uncommitted records the old one had read by then.
+    #[test]
+    fn bundles_depend_neither_on_commits_nor_on_crashes(
+        seed in 0u64..1000,
+        steps in prop::collection::vec((1usize..80, prop::option::of(0usize..30)), 1..40),
+    ) {
+        let events = traffic(seed);
+        let settings = Arc::new(Settings::default());
+        let mut task = PartitionTask::new(source(), Offset(0), Arc::clone(&settings));
+        // The changelog as compaction leaves it: the last value of each key.
+        let mut changelog: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        let mut bundles = BTreeMap::new();
+        let mut at = 0;
+        let mut steps = steps.into_iter().cycle();
+        while at < events.len() {
+            let (records, crash) = steps.next().expect("a cycle");
+            let end = (at + records).min(events.len());
+            for offset in at..end {
+                process(&mut task, &events[offset], offset);
+            }
+            at = end;
+            let batch = task.prepare_commit().expect("records were read");
+            collect(&mut bundles, &batch);
+            for entry in batch.changelog {
+                match entry.value {
+                    Some(value) => drop(changelog.insert(entry.key, value)),
+                    None => drop(changelog.remove(&entry.key)),
+                }
+            }
+            if let Some(uncommitted) = crash {
+                for offset in at..(at + uncommitted).min(events.len()) {
+                    process(&mut task, &events[offset], offset);
+                }
+                let mut state = ChangelogState::default();
+                for (key, value) in &changelog {
+                    state.apply(key, Some(value)).expect("our own changelog");
+                }
+                task = PartitionTask::restore(source(), batch.next_offset, state, Arc::clone(&settings))
+                    .expect("our own changelog");
+            }
+        }
+        task.end_of_input();
+        if let Some(batch) = task.prepare_commit() {
+            collect(&mut bundles, &batch);
+        }
+        prop_assert_eq!(bundles, undisturbed(&events));
+    }
+}
