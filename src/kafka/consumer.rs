@@ -55,6 +55,7 @@ struct Group {
     topic: String,
     asked: Mutex<VecDeque<Rebalance>>,
     ends: Mutex<std::collections::BTreeMap<Partition, Offset>>,
+    is_connected: AtomicBool,
     /// From now on rebalances are answered at once: the client waits for them as it goes.
     closing: AtomicBool,
 }
@@ -69,7 +70,10 @@ impl ClientContext for Group {
     }
 
     fn stats_raw(&self, json: &[u8]) {
-        locked(&self.ends).extend(statistics::ends(json, &self.topic));
+        if let Some(seen) = statistics::read(json, &self.topic) {
+            locked(&self.ends).extend(seen.ends);
+            self.is_connected.store(seen.is_connected, Ordering::Release);
+        }
     }
 }
 
@@ -102,6 +106,7 @@ impl Consumer {
             topic: topics.events.clone(),
             asked: Mutex::default(),
             ends: Mutex::default(),
+            is_connected: AtomicBool::new(false),
             closing: AtomicBool::new(false),
         };
         let client = BaseConsumer::from_config_and_context(&settings.consumer(slot), context)
@@ -312,6 +317,10 @@ impl crate::worker::Consumer for Consumer {
         let client = self.client.as_ref()?;
         let held = self.assignment.is_at_client(partition);
         held.then(|| locked(&client.context().ends).get(&partition).copied()).flatten()
+    }
+
+    fn is_connected(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| client.context().is_connected.load(Ordering::Acquire))
     }
 
     fn close(&mut self, timeout: Duration) {

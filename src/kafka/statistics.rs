@@ -1,4 +1,4 @@
-//! The ends of partitions, out of librdkafka's statistics.
+//! What librdkafka's statistics tell: the ends of partitions, and whether their leaders are connected.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,41 @@ use serde::Deserialize;
 
 use crate::ids::{Offset, Partition};
 
+/// What one set of statistics says of a topic.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Seen {
+    /// The ends that are known. Those of partitions that were given back may be among them, stale.
+    pub ends: BTreeMap<Partition, Offset>,
+    /// A broker is connected, and so is the leader of every partition that is being read.
+    pub is_connected: bool,
+}
+
 #[derive(Deserialize)]
 struct Statistics {
+    #[serde(default)]
+    brokers: BTreeMap<String, Broker>,
     #[serde(default)]
     topics: BTreeMap<String, Topic>,
 }
 
 #[derive(Deserialize)]
+struct Broker {
+    nodeid: i32,
+    state: String,
+}
+
+#[derive(Default, Deserialize)]
 struct Topic {
     #[serde(default)]
-    partitions: BTreeMap<String, Ends>,
+    partitions: BTreeMap<String, TopicPartition>,
 }
 
 #[derive(Deserialize)]
-struct Ends {
+struct TopicPartition {
+    #[serde(default = "no_broker")]
+    leader: i32,
+    #[serde(default)]
+    fetch_state: String,
     #[serde(default = "unknown")]
     hi_offset: i64,
     /// The last stable offset: where a read_committed consumer ends.
@@ -27,22 +48,35 @@ struct Ends {
     ls_offset: i64,
 }
 
+fn no_broker() -> i32 {
+    -1
+}
+
 fn unknown() -> i64 {
     -1001
 }
 
-/// The ends that are known of a topic's partitions. Those of partitions that were given back may be among them, stale.
-pub(super) fn ends(json: &[u8], topic: &str) -> BTreeMap<Partition, Offset> {
-    let Ok(mut statistics) = serde_json::from_slice::<Statistics>(json) else { return BTreeMap::new() };
-    let Some(topic) = statistics.topics.remove(topic) else { return BTreeMap::new() };
-    topic
-        .partitions
+/// Reads a set of statistics; `None` when it is none.
+pub(super) fn read(json: &[u8], topic: &str) -> Option<Seen> {
+    let mut statistics: Statistics = serde_json::from_slice(json).ok()?;
+    let partitions = statistics.topics.remove(topic).unwrap_or_default().partitions;
+    let is_up = |broker: &Broker| broker.nodeid >= 0 && broker.state == "UP";
+    let leads = |partition: &TopicPartition, broker: &Broker| broker.nodeid == partition.leader && is_up(broker);
+    let is_read = |partition: &&TopicPartition| partition.fetch_state == "active";
+    let brokers = &statistics.brokers;
+    let is_connected = brokers.values().any(is_up)
+        && partitions.values().filter(is_read).all(|partition| brokers.values().any(|broker| leads(partition, broker)));
+    Some(Seen { ends: ends(partitions), is_connected })
+}
+
+fn ends(partitions: BTreeMap<String, TopicPartition>) -> BTreeMap<Partition, Offset> {
+    partitions
         .into_iter()
-        .filter_map(|(partition, ends)| {
-            let end = if ends.ls_offset >= 0 { ends.ls_offset } else { ends.hi_offset };
+        .filter_map(|(number, partition)| {
+            let end = if partition.ls_offset >= 0 { partition.ls_offset } else { partition.hi_offset };
             // Partition -1 is librdkafka's own.
-            let partition: i32 = partition.parse().ok().filter(|partition| *partition >= 0)?;
-            (end >= 0).then_some((Partition(partition), Offset(end)))
+            let number: i32 = number.parse().ok().filter(|number| *number >= 0)?;
+            (end >= 0).then_some((Partition(number), Offset(end)))
         })
         .collect()
 }
@@ -58,7 +92,24 @@ mod tests {
             "2":{"hi_offset":-1001,"ls_offset":-1001},"-1":{"hi_offset":3,"ls_offset":3}}},
             "other":{"partitions":{"0":{"hi_offset":1}}}}}"#;
         let expected = BTreeMap::from([(Partition(0), Offset(7)), (Partition(1), Offset(5))]);
-        assert_eq!(ends(json, "events"), expected);
-        assert_eq!(ends(b"{", "events"), BTreeMap::new());
+        assert_eq!(read(json, "events").map(|seen| seen.ends), Some(expected));
+        assert_eq!(read(b"{", "events"), None);
+    }
+
+    #[test]
+    fn connected_means_the_leaders_of_what_is_read() {
+        let connected = |state_of_1: &str, fetch_state: &str| {
+            let json = format!(
+                r#"{{"brokers":{{"a":{{"nodeid":1,"state":"{state_of_1}"}},"b":{{"nodeid":2,"state":"UP"}},
+                    "bootstrap":{{"nodeid":-1,"state":"UP"}}}},
+                    "topics":{{"events":{{"partitions":{{"0":{{"leader":1,"fetch_state":"{fetch_state}"}}}}}}}}}}"#
+            );
+            read(json.as_bytes(), "events").map(|seen| seen.is_connected)
+        };
+        assert_eq!(connected("UP", "active"), Some(true));
+        assert_eq!(connected("TRY_CONNECT", "active"), Some(false));
+        assert_eq!(connected("TRY_CONNECT", "stopped"), Some(true));
+        let only_bootstrap = br#"{"brokers":{"x":{"nodeid":-1,"state":"UP"}}}"#;
+        assert_eq!(read(only_bootstrap, "events").map(|seen| seen.is_connected), Some(false));
     }
 }
