@@ -1,20 +1,39 @@
 //! duplex-collector: TTFT, TTFP and RTF of full-duplex voice sessions, from Kafka, exactly once.
+//!
+//! The modules in the order they build on each other; each uses only what stands above it, which
+//! `tests/architecture.rs` holds. Down to `task` everything is pure: no clock, no IO, no threads.
 
-pub mod bundle;
-pub mod clock;
-pub mod collector;
-pub mod distribution;
 pub mod ids;
 pub mod numeric;
-pub mod report;
-pub mod synth;
-pub mod task;
 pub mod time;
+
 pub mod wire;
+
+pub mod distribution;
+
+pub mod collector;
+
+pub mod bundle;
+
+pub mod report;
+
+pub mod synth;
+
+pub mod task;
+
 pub mod worker;
 
-pub mod admin;
-pub mod cli;
-pub mod config;
+pub mod clock;
+
 pub mod kafka;
+
 pub mod metrics;
+
+pub mod admin;
+
+pub mod config;
+
+mod app;
+pub mod cli;
+mod shutdown;
+mod telemetry;

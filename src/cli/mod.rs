@@ -1,3 +1,140 @@
-//! The command line.
+//! The command line: what a newcomer types, and the exit codes that scripts read.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
 
 pub mod capture;
+mod check;
+mod demo;
+pub mod exit;
+mod loadgen;
+mod output;
+mod replay;
+mod report;
+mod table;
+
+use exit::{Code, Outcome};
+
+use crate::app::{Service, Setup};
+use crate::config::{Config, Inputs, Problems};
+use crate::telemetry;
+
+/// TTFT, TTFP and RTF of full-duplex voice sessions: raw events from Kafka in, one metric bundle per session out, exactly once
+///
+/// Start with `duplex-collector demo`: it needs nothing and shows everything.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes:
+   0  done
+   1  failed
+   2  wrong usage
+  65  an input file can't be read as what it should be
+  69  no broker answers
+  74  records were deleted from the broker before they were read
+  78  the configuration, or a topic it names, can't work";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service: read the events topic until a signal ends it
+    Run(ConfigArgs),
+    /// See it work without any set-up: an embedded broker, made-up traffic, the real pipeline
+    Demo(demo::Args),
+    /// Compute the bundles of a capture file with the service's own code
+    Replay(replay::Args),
+    /// Build duplex_metrics.json from bundles
+    Report(report::Args),
+    /// Check a configuration: every problem at once, else the effective configuration, secrets hidden
+    Check(check::Args),
+    /// Write made-up duplex traffic to the events topic
+    Loadgen(loadgen::Args),
+}
+
+/// Where a command's configuration comes from: file < environment (DUPLEX_SECTION__KEY) < flags.
+#[derive(Debug, Args)]
+pub struct ConfigArgs {
+    /// Configuration file (TOML); every key has a default
+    #[arg(long, value_name = "FILE", env = crate::config::CONFIG_VARIABLE)]
+    config: Option<PathBuf>,
+    /// Set one key, over file and environment, e.g. --set worker.count=2
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    set: Vec<(String, String)>,
+}
+
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, e.g. worker.count=2")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+impl ConfigArgs {
+    fn load(&self) -> Outcome<Config> {
+        load(self.config.clone(), self.set.clone())
+    }
+}
+
+fn load(path: Option<PathBuf>, flags: Vec<(String, String)>) -> Outcome<Config> {
+    let bad = |problems: Problems| Code::BadConfiguration.because(problems);
+    let inputs = Inputs::of_process(path.as_deref(), flags).map_err(bad)?;
+    Config::load(&inputs).map_err(bad)
+}
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {:#}", failure.error);
+            failure.code.into()
+        }
+    }
+}
+
+fn run(command: Command) -> Outcome {
+    match command {
+        Command::Run(args) => {
+            let config = args.load()?;
+            telemetry::init(&config.log);
+            Service::start(Setup { config, is_demo: false })?.run()
+        }
+        Command::Demo(args) => demo::run(&args),
+        Command::Replay(args) => {
+            let config = load(args.config.clone(), Vec::new())?;
+            replay::run(&args, config.session, &config.run.default_id)
+        }
+        Command::Report(args) => {
+            let report = match &args.bundles {
+                Some(path) => report::of_file(path)?,
+                None => report::of_topic(&load(args.config.clone(), Vec::new())?)?,
+            };
+            report::write(report, &args)
+        }
+        Command::Check(args) => check::run(&args),
+        Command::Loadgen(args) => loadgen::run(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_key_to_set_has_a_value() {
+        assert_eq!(key_and_value("worker.count=2"), Ok(("worker.count".into(), "2".into())));
+        assert!(key_and_value("worker.count").is_err());
+    }
+}

@@ -26,8 +26,9 @@ impl Output {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        let temporary = NamedTempFile::new_in(folder)
-            .with_context(|| format!("{} can't be written: no file can be made in {}", path.display(), folder.display()))?;
+        let temporary = NamedTempFile::new_in(folder).with_context(|| {
+            format!("{} can't be written: no file can be made in {}", path.display(), folder.display())
+        })?;
         Ok(Self::File { temporary: BufWriter::new(temporary), path: path.to_owned() })
     }
 
@@ -77,7 +78,8 @@ fn set_mode(file: &NamedTempFile, path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let permissions = fs::metadata(path).map_or_else(|_| fs::Permissions::from_mode(0o644), |old| old.permissions());
+        let permissions =
+            fs::metadata(path).map_or_else(|_| fs::Permissions::from_mode(0o644), |old| old.permissions());
         file.as_file().set_permissions(permissions)?;
     }
     #[cfg(not(unix))]

@@ -99,7 +99,11 @@ pub fn run(args: &Args, settings: Settings, default_run_id: &str) -> Outcome {
         summary.push('\n');
         summary.push_str(&table::distributions(&run).to_string());
     }
-    if args.writes_to_stdout() { eprintln!("{summary}") } else { println!("{summary}") }
+    if args.writes_to_stdout() {
+        eprintln!("{summary}")
+    } else {
+        println!("{summary}")
+    }
     Ok(())
 }
 
@@ -119,9 +123,9 @@ impl Replay {
     fn task(&mut self, topic: &str, partition: Partition) -> &mut PartitionTask {
         let source = TopicPartition { topic: topic.into(), partition };
         let settings = &self.settings;
-        self.tasks.entry((Arc::clone(&source.topic), partition)).or_insert_with(|| {
-            PartitionTask::new(source, crate::ids::Offset(0), Arc::clone(settings))
-        })
+        self.tasks
+            .entry((Arc::clone(&source.topic), partition))
+            .or_insert_with(|| PartitionTask::new(source, crate::ids::Offset(0), Arc::clone(settings)))
     }
 
     fn drain(&mut self, mut write: impl FnMut(&str, &CommitBatch) -> anyhow::Result<()>) -> anyhow::Result<()> {

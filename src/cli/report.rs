@@ -3,12 +3,19 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 
 use super::exit::{Code, Outcome};
 use super::output::Output;
+use crate::config::Config;
+use crate::kafka::{self, BundleReader};
 use crate::report::Report;
+use crate::worker::BrokerError;
+
+/// How long the broker may be silent.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Builds duplex_metrics.json from bundles, and merges it into an existing one.
 #[derive(Debug, clap::Args)]
@@ -49,6 +56,36 @@ pub fn of_file(path: &Path) -> Outcome<Report> {
         }
         let not_a_bundle = |e| Code::BadInput.because(anyhow!("{}: line {number} is no bundle: {e}", path.display()));
         report.add_bundle(&line).map_err(not_a_bundle)?;
+    }
+    Ok(report)
+}
+
+/// Builds a report over the bundles topic, up to its end.
+///
+/// # Errors
+/// When no broker answers, or a record of the topic is no bundle.
+pub fn of_topic(config: &Config) -> Outcome<Report> {
+    kafka::connect(&config.kafka, BROKER_TIMEOUT).map_err(|e| Code::BrokerUnavailable.because(e))?;
+    let mut reader = BundleReader::new(&config.kafka, &config.topics).map_err(|e| Code::Failed.because(e))?;
+    let mut report = Report::default();
+    let mut foreign = 0;
+    let mut progress = Instant::now();
+    while !reader.caught_up() {
+        let polled = reader.poll(Duration::from_millis(200), &mut |bundle| {
+            progress = Instant::now();
+            let added = str::from_utf8(bundle).is_ok_and(|json| report.add_bundle(json).is_ok());
+            foreign += u64::from(!added);
+        });
+        match polled {
+            Err(e @ BrokerError::Retriable(_)) if progress.elapsed() > BROKER_TIMEOUT => {
+                return Err(Code::BrokerUnavailable.because(e));
+            }
+            Ok(()) | Err(BrokerError::Retriable(_)) => {}
+            Err(e) => return Err(Code::Failed.because(e)),
+        }
+    }
+    if foreign > 0 {
+        eprintln!("{foreign} records of {} are no bundles and were passed over", config.topics.bundles);
     }
     Ok(report)
 }

@@ -60,7 +60,7 @@ pub fn counts(counts: &Counts) -> Table {
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_FULL_CONDENSED).set_header(header);
+    table.load_style(UTF8_FULL_CONDENSED).set_header(header);
     table
 }
 

@@ -1,0 +1,260 @@
+//! The composition root: every part of the running service, put together and taken down again.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tracing::{error, info, warn};
+
+use crate::admin;
+use crate::cli::exit::{Code, Failure, Outcome};
+use crate::clock::SystemClock;
+use crate::config::Config;
+use crate::kafka::{self, BundleReader, Changelog, CheckError};
+use crate::metrics::{Health, Metrics, WorkerObserver};
+use crate::report::RunView;
+use crate::shutdown::Shutdown;
+use crate::time::Clock;
+use crate::worker::{BrokerError, Observer, Worker, WorkerError};
+
+/// How long one look at the cluster may take at start.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause between two looks.
+const CHECK_PAUSE: Duration = Duration::from_millis(500);
+/// Messages that repeat while the broker is out of reach are said once in this time.
+const REPEAT_WARNING: Duration = Duration::from_secs(5);
+/// How long one poll of the run view may wait.
+const RUN_VIEW_POLL: Duration = Duration::from_millis(200);
+
+/// How the service is started.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub config: Config,
+    /// The broker is the embedded one, and another port may be taken where the configured one is in use: the demo.
+    pub is_demo: bool,
+}
+
+/// The running service.
+pub struct Service {
+    config: Config,
+    is_demo: bool,
+    clock: SystemClock,
+    pub address: SocketAddr,
+    pub runs: Arc<Mutex<RunView>>,
+    pub metrics: Metrics,
+    pub health: Health,
+    pub shutdown: Shutdown,
+    observers: Vec<WorkerObserver>,
+    runtime: Runtime,
+    end_http: oneshot::Sender<()>,
+}
+
+/// The threads of a service whose topics are fine.
+struct Threads {
+    ended: Receiver<(usize, Result<(), WorkerError>)>,
+    workers: usize,
+    run_view: JoinHandle<()>,
+}
+
+impl Service {
+    /// Starts the HTTP server and listens for signals. No record is read yet.
+    ///
+    /// # Errors
+    /// When a property is not librdkafka's, or the address can't be listened on.
+    pub fn start(setup: Setup) -> Outcome<Self> {
+        let Setup { config, is_demo } = setup;
+        config.kafka.check().map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            Code::BadConfiguration.because(anyhow!(lines.join("\n")))
+        })?;
+        let clock = SystemClock::new();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("http")
+            .enable_all()
+            .build()
+            .context("the HTTP runtime can't be started")?;
+        let listen = config.admin.listen;
+        let bound = runtime
+            .block_on(async { if is_demo { admin::bind_or_next(listen).await } else { admin::bind(listen).await } });
+        let listener = bound.map_err(|e| Code::Failed.because(e))?;
+        let address = listener.local_addr().context("the listener has no address")?;
+        let metrics = Metrics::new(clock.now());
+        let health = Health::new();
+        health.await_run_view();
+        let runs = Arc::new(Mutex::new(RunView::new(&config.run.default_id)));
+        let observers =
+            (0..config.worker.count).map(|_| WorkerObserver::new(&metrics, &health, clock.monotonic())).collect();
+        let state = admin::State {
+            metrics: metrics.clone(),
+            health: health.clone(),
+            runs: Arc::clone(&runs),
+            clock: Arc::new(clock),
+        };
+        let (end_http, http_ended) = oneshot::channel::<()>();
+        runtime.spawn(admin::serve(listener, state, async {
+            // Dropping the sender ends it as well.
+            let _ = http_ended.await;
+        }));
+        let shutdown = Shutdown::default();
+        let (signals, draining) = (shutdown.clone(), health.clone());
+        runtime.spawn(async move {
+            if let Err(error) = signals.on_signals(|| draining.drain()).await {
+                error!(%error, "signals can't be listened for");
+            }
+        });
+        info!(%address, version = env!("CARGO_PKG_VERSION"), "serving /metrics, /livez, /readyz, /version and /report");
+        Ok(Self { config, is_demo, clock, address, runs, metrics, health, shutdown, observers, runtime, end_http })
+    }
+
+    /// Runs until a signal or a failure; drains, and returns.
+    ///
+    /// # Errors
+    /// When the topics can't work, a worker can't go on, or the drain takes too long.
+    pub fn run(mut self) -> Outcome {
+        let outcome = match self.await_topics() {
+            Ok(true) => self.spawn().and_then(|threads| self.supervise(threads)),
+            Ok(false) => Ok(()),
+            Err(failure) => Err(failure),
+        };
+        drop(self.end_http);
+        self.runtime.shutdown_timeout(Duration::from_secs(3));
+        outcome
+    }
+
+    /// Waits for a broker and checks the topics; `false` when the shutdown came first.
+    fn await_topics(&mut self) -> Outcome<bool> {
+        let mut warned: Option<Instant> = None;
+        while !self.shutdown.is_requested() {
+            // Not a worker's loop yet, but alive.
+            let now = self.clock.monotonic();
+            self.observers.iter_mut().for_each(|observer| observer.polled(now));
+            match kafka::check_topics(&self.config.kafka, &self.config.topics, self.is_demo, CHECK_TIMEOUT) {
+                Ok(()) => return Ok(true),
+                Err(e @ CheckError::Wrong(_)) => return Err(Code::BadConfiguration.because(e)),
+                Err(e @ CheckError::Unavailable { .. }) => {
+                    if warned.is_none_or(|at| at.elapsed() >= REPEAT_WARNING) {
+                        warn!(cause = %e, "waiting for kafka");
+                        warned = Some(Instant::now());
+                    }
+                    thread::sleep(CHECK_PAUSE);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn spawn(&mut self) -> Outcome<Threads> {
+        let (sender, ended) = mpsc::channel();
+        let observers = std::mem::take(&mut self.observers);
+        let workers = observers.len();
+        for (slot, observer) in observers.into_iter().enumerate() {
+            self.spawn_worker(slot, observer, sender.clone())?;
+        }
+        let run_view = self.spawn_run_view()?;
+        Ok(Threads { ended, workers, run_view })
+    }
+
+    fn spawn_worker(
+        &self,
+        slot: usize,
+        observer: WorkerObserver,
+        ended: Sender<(usize, Result<(), WorkerError>)>,
+    ) -> Outcome {
+        let Config { kafka, topics, dead_letter_payload, worker, session, .. } = self.config.clone();
+        let (clock, shutdown) = (self.clock, self.shutdown.clone());
+        let work = move || -> Result<(), WorkerError> {
+            let guarantee = worker.processing_guarantee;
+            let ports = (
+                kafka::Consumer::new(&kafka, &topics, slot)?,
+                kafka::Producer::new(&kafka, &topics, slot, guarantee, dead_letter_payload)?,
+                Changelog::new(&kafka, &topics),
+                observer,
+                clock,
+            );
+            Worker::new(ports, topics.events.into(), worker, Arc::new(session)).run(shutdown.flag())
+        };
+        let thread = thread::Builder::new().name(format!("worker-{slot}")).spawn(move || {
+            // The receiver is gone once the process ends all the same.
+            drop(ended.send((slot, work())));
+        });
+        thread.map(drop).context("a worker thread can't be started").map_err(Failure::from)
+    }
+
+    fn spawn_run_view(&self) -> Outcome<JoinHandle<()>> {
+        let mut reader =
+            BundleReader::new(&self.config.kafka, &self.config.topics).map_err(|e| Code::Failed.because(e))?;
+        let (runs, health, shutdown) = (Arc::clone(&self.runs), self.health.clone(), self.shutdown.clone());
+        let read = move || {
+            let mut warned: Option<Instant> = None;
+            while !shutdown.is_requested() {
+                let observe = &mut |bundle: &[u8]| {
+                    runs.lock().unwrap_or_else(PoisonError::into_inner).observe(bundle);
+                };
+                if let Err(e) = reader.poll(RUN_VIEW_POLL, observe) {
+                    if warned.is_none_or(|at| at.elapsed() >= REPEAT_WARNING) {
+                        warn!(cause = %e, "the bundles topic can't be read, run-level figures stand still");
+                        warned = Some(Instant::now());
+                    }
+                    thread::sleep(RUN_VIEW_POLL);
+                }
+                if reader.caught_up() {
+                    health.run_view_caught_up();
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("run-view".into()).spawn(read);
+        thread.context("the run view's thread can't be started").map_err(Failure::from)
+    }
+
+    /// Waits until every worker has ended. One that fails takes the others with it: the process is to be started anew.
+    fn supervise(&self, threads: Threads) -> Outcome {
+        let Threads { ended, mut workers, run_view } = threads;
+        let mut outcome = Ok(());
+        let mut deadline: Option<Instant> = None;
+        while workers > 0 {
+            if self.shutdown.is_requested() && deadline.is_none() {
+                deadline = Some(Instant::now() + self.config.worker.drain_timeout);
+            }
+            match ended.recv_timeout(Duration::from_millis(100)) {
+                Ok((_, Ok(()))) => workers -= 1,
+                Ok((slot, Err(e))) => {
+                    workers -= 1;
+                    error!(worker = slot, cause = %e, "worker ended");
+                    outcome = outcome.and(Err(failure(e)));
+                    self.health.drain();
+                    self.shutdown.request();
+                }
+                Err(RecvTimeoutError::Timeout) if deadline.is_some_and(|at| Instant::now() >= at) => {
+                    let timeout = self.config.worker.drain_timeout;
+                    let late =
+                        anyhow!("{workers} workers were not drained after {timeout:?}; nothing uncommitted is visible");
+                    return outcome.and(Err(late.into()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // A thread that ended without a word panicked.
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.shutdown.request();
+                    return outcome.and(Err(anyhow!("a worker thread panicked").into()));
+                }
+            }
+        }
+        if run_view.join().is_err() {
+            warn!("the run view's thread panicked");
+        }
+        outcome
+    }
+}
+
+fn failure(e: WorkerError) -> Failure {
+    let code = match &e {
+        WorkerError::Broker(BrokerError::RecordsLost(_)) => Code::RecordsLost,
+        WorkerError::Broker(_) | WorkerError::Restore { .. } | WorkerError::RestoreStalled(..) => Code::Failed,
+    };
+    code.because(e)
+}

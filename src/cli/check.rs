@@ -1,0 +1,62 @@
+//! `check`: the configuration before anything depends on it.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+
+use super::ConfigArgs;
+use super::exit::{Code, Failure, Outcome};
+use crate::kafka::{self, CheckError};
+
+/// How long the cluster may take to answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Checks a configuration: every problem at once, else the effective configuration, secrets hidden.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Ask the broker too: whether it answers, and whether the topics can work
+    #[arg(long)]
+    connect: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the configuration can't work, or with `--connect` when the cluster does not answer or its topics can't work.
+pub fn run(args: &Args) -> Outcome {
+    let config = args.config.load()?;
+    config.kafka.check().map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Code::BadConfiguration.because(anyhow!(lines.join("\n")))
+    })?;
+    print!("{config}");
+    if args.connect {
+        let cluster = kafka::connect(&config.kafka, CONNECT_TIMEOUT).map_err(failure)?;
+        eprintln!("{} answers: {} brokers", config.kafka.bootstrap_servers, cluster.brokers);
+        let mut topics = config.topics.clone();
+        // A check changes nothing.
+        topics.create = false;
+        let missing_is_fine = config.topics.create;
+        match kafka::check_topics(&config.kafka, &topics, false, CONNECT_TIMEOUT) {
+            Err(CheckError::Wrong(problems)) if missing_is_fine && problems.iter().all(is_missing) => {
+                problems.iter().for_each(|problem| eprintln!("{problem} (run makes it)"));
+            }
+            checked => checked.map_err(failure)?,
+        }
+        eprintln!("topics are fine");
+    }
+    Ok(())
+}
+
+fn is_missing(problem: &kafka::TopicProblem) -> bool {
+    matches!(problem, kafka::TopicProblem::Missing { .. })
+}
+
+fn failure(e: CheckError) -> Failure {
+    match e {
+        CheckError::Unavailable { .. } => Code::BrokerUnavailable.because(e),
+        CheckError::Wrong(_) => Code::BadConfiguration.because(e),
+    }
+}

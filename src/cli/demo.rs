@@ -1,0 +1,181 @@
+//! `demo`: an embedded broker, made-up traffic sped up, and the real pipeline between them.
+
+use std::sync::PoisonError;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::exit::{Code, Failure, Outcome};
+use super::{loadgen, table};
+use crate::app::{Service, Setup};
+use crate::clock::SystemClock;
+use crate::config::{Config, LogFormat, LogSettings};
+use crate::kafka::{EmbeddedBroker, Writer};
+use crate::report::RunSummary;
+use crate::shutdown::Shutdown;
+use crate::synth::{Profile, Share, Traffic};
+use crate::telemetry;
+use crate::time::Clock;
+use crate::worker::BrokerError;
+
+/// How long the traffic takes on the wall clock, whatever its own time.
+const TRAFFIC: Duration = Duration::from_secs(20);
+/// How long nothing may happen before the demo gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PARTITIONS: i32 = 8;
+/// Bytes of an audio packet: the embedded broker keeps about 5 MB a partition and drops what is older.
+const PAYLOAD_BYTES: u32 = 96;
+/// The embedded broker keeps no more sessions than this without dropping records that were not read yet.
+const MAX_SESSIONS: u64 = 2_000;
+
+/// Shows the whole product without any set-up.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Sessions to make
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=MAX_SESSIONS))]
+    sessions: u64,
+    /// The same seed makes the same sessions
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Go on serving after the last session, until Ctrl-C
+    #[arg(long)]
+    keep_running: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When something is wrong with this machine, or the counts at the end are not those of the traffic.
+pub fn run(args: &Args) -> Outcome {
+    telemetry::init(&LogSettings { format: LogFormat::Text, filter: "warn".into() });
+    let broker = EmbeddedBroker::start().map_err(failed)?;
+    let config = configuration(&broker);
+    broker.create_topics(&config.topics).map_err(failed)?;
+    let mut writer = Writer::new(&config.kafka).map_err(failed)?;
+    let events_topic = config.topics.events.clone();
+    let service = Service::start(Setup { config, is_demo: true })?;
+    println!("duplex-collector demo: {} made-up sessions, an embedded broker, the real pipeline", args.sessions);
+    println!("  metrics  http://{0}/metrics\n  report   http://{0}/report\n", service.address);
+    let runs = service.runs.clone();
+    let shutdown = service.shutdown.clone();
+    let pipeline = thread::Builder::new()
+        .name("pipeline".into())
+        .spawn(move || service.run())
+        .context("the pipeline's thread can't be started")?;
+    let summary = move || {
+        let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.summaries().into_iter().next()
+    };
+    let played = play(args, &mut writer, &events_topic, &shutdown, &summary);
+    drop(writer);
+    if played.is_err() || !args.keep_running {
+        shutdown.request();
+    } else {
+        println!("serving until Ctrl-C");
+    }
+    let ended = pipeline.join().map_err(|_| anyhow!("the pipeline's thread panicked"))?;
+    // The broker must outlive the pipeline.
+    drop(broker);
+    ended.and(played)
+}
+
+fn configuration(broker: &EmbeddedBroker) -> Config {
+    let mut config = Config::with_instance("demo");
+    config.kafka.bootstrap_servers = broker.bootstrap_servers();
+    config.kafka.group_id = "demo".into();
+    config.topics.partitions = PARTITIONS;
+    config.topics.replication_factor = 1;
+    config.run.default_id = "demo".into();
+    config
+}
+
+/// Plays the traffic and waits for its bundles, then prints the table.
+fn play(
+    args: &Args,
+    writer: &mut Writer,
+    topic: &str,
+    shutdown: &Shutdown,
+    summary: &dyn Fn() -> Option<RunSummary>,
+) -> Outcome {
+    let profile = profile(args);
+    // Its length is known once it was played through; it is made up anew from the seed for the broker.
+    let (start, end) = (profile.start, Traffic::new(profile.clone()).last().map_or(profile.start, |event| event.at));
+    let speed = end.since(start).as_secs_f64() / TRAFFIC.as_secs_f64();
+    let progress = ProgressBar::new(args.sessions).with_style(
+        ProgressStyle::with_template("{wide_bar} {pos}/{len} sessions finished  {msg}").expect("a valid template"),
+    );
+    progress.set_message(format!("{speed:.0} x real time"));
+    let finished = || summary().map_or(0, |run| run.sessions);
+    let mut traffic = Traffic::new(profile);
+    let started = Instant::now();
+    while let Some(event) = traffic.next() {
+        let due = Duration::from_secs_f64(event.at.since(start).as_secs_f64() / speed);
+        while let Some(ahead) = due.checked_sub(started.elapsed()).filter(|ahead| *ahead > Duration::from_millis(5)) {
+            thread::sleep(ahead.min(Duration::from_millis(50)));
+            progress.set_position(finished());
+        }
+        if shutdown.is_requested() {
+            return interrupted(&progress);
+        }
+        loadgen::send(writer, topic, &event).map_err(failed)?;
+    }
+    writer.flush(PATIENCE).map_err(failed)?;
+    let mut last = (finished(), Instant::now());
+    while last.0 < args.sessions {
+        thread::sleep(Duration::from_millis(50));
+        let now = finished();
+        progress.set_position(now);
+        if shutdown.is_requested() {
+            return interrupted(&progress);
+        }
+        if now > last.0 {
+            last = (now, Instant::now());
+        } else if last.1.elapsed() > PATIENCE {
+            break;
+        }
+    }
+    progress.finish_and_clear();
+    let run = summary().ok_or_else(|| anyhow!("{} sessions were made and no bundle came", args.sessions))?;
+    println!("{}", table::distributions(&run));
+    let counts = traffic.counts();
+    println!(
+        "{} sessions made, {} bundles, {} request rows, {} events in {:.0} s",
+        counts.sessions,
+        run.sessions,
+        run.responses,
+        counts.events,
+        started.elapsed().as_secs_f64()
+    );
+    if run.sessions == counts.sessions {
+        Ok(())
+    } else {
+        Err(anyhow!("{} sessions were made, {} bundles came", counts.sessions, run.sessions).into())
+    }
+}
+
+fn interrupted(progress: &ProgressBar) -> Outcome {
+    progress.finish_and_clear();
+    println!("interrupted");
+    Ok(())
+}
+
+fn profile(args: &Args) -> Profile {
+    let concurrency = usize::try_from(args.sessions / 8).unwrap_or(usize::MAX).clamp(4, 40);
+    Profile {
+        seed: args.seed,
+        sessions: args.sessions,
+        concurrency,
+        // Far enough back that the traffic, sped up, never is in the future.
+        start: SystemClock::new().now() - Duration::from_secs(24 * 3600),
+        payload_bytes: Some(PAYLOAD_BYTES),
+        // They end by the idle timeout only, which is longer than the demo.
+        abandoned: Share::NONE,
+        ..Profile::default()
+    }
+}
+
+fn failed(e: BrokerError) -> Failure {
+    Code::Failed.because(e)
+}

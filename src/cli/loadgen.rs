@@ -1,0 +1,150 @@
+//! `loadgen`: made-up traffic into a real topic.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
+
+use super::ConfigArgs;
+use super::exit::{Code, Failure, Outcome};
+use crate::clock::SystemClock;
+use crate::kafka::{Writer, connect};
+use crate::synth::{Event, Profile, Tap, Traffic};
+use crate::time::{Clock, Timestamp};
+use crate::worker::BrokerError;
+
+/// How long the broker may take to answer, and to take the last records.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// With a rate of its own the traffic's time is not the wall clock's; it starts this far back, so that no record is stamped
+/// in the future.
+const HEAD_START: Duration = Duration::from_secs(24 * 3600);
+
+/// Writes made-up duplex traffic to the events topic of a cluster.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Sessions to make in all
+    #[arg(long, default_value_t = 100)]
+    sessions: u64,
+    /// Sessions at once
+    #[arg(long, default_value_t = 10)]
+    concurrency: usize,
+    /// Duration of an audio packet in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    packet_ms: u32,
+    /// Bytes of an audio packet before base64 [default: those of its duration, 48 a millisecond]
+    #[arg(long, value_name = "BYTES")]
+    payload_bytes: Option<u32>,
+    /// Events a second, 0 for as many as go [default: real time]
+    #[arg(long, value_name = "EVENTS")]
+    rate: Option<u64>,
+    /// The same seed makes the same sessions, ids included
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// run_id header of every record
+    #[arg(long, value_name = "ID")]
+    run_id: Option<String>,
+    /// Server events only, as a topic has them whose producer does not tap the client's side
+    #[arg(long)]
+    server_events_only: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When no broker answers, or one refuses a record.
+pub fn run(args: &Args) -> Outcome {
+    let config = args.config.load()?;
+    crate::telemetry::init(&config.log);
+    connect(&config.kafka, BROKER_TIMEOUT).map_err(|e| Code::BrokerUnavailable.because(e))?;
+    let mut writer = Writer::new(&config.kafka).map_err(failure)?;
+    let now = SystemClock::new().now();
+    let mut traffic = Traffic::new(args.profile(now));
+    let progress = ProgressBar::no_length().with_style(
+        ProgressStyle::with_template("{spinner} {human_pos} events  {per_sec}  {msg}").expect("a valid template"),
+    );
+    let started = Instant::now();
+    let mut pace = Pace::new(args.rate, now, started);
+    let mut events = 0;
+    while let Some(event) = traffic.next() {
+        pace.wait_for(events, &event);
+        send(&mut writer, &config.topics.events, &event).map_err(failure)?;
+        events += 1;
+        if events % 256 == 0 {
+            progress.set_position(events);
+            progress.set_message(format!("{} of {} sessions", traffic.counts().sessions, args.sessions));
+        }
+    }
+    writer.flush(BROKER_TIMEOUT).map_err(failure)?;
+    progress.finish_and_clear();
+    let (counts, took) = (traffic.counts(), started.elapsed());
+    println!(
+        "{} events of {} sessions, {}, in {:.1} s: {:.0} events/s to {}",
+        HumanCount(counts.events),
+        HumanCount(counts.sessions),
+        HumanBytes(counts.bytes),
+        took.as_secs_f64(),
+        counts.events as f64 / took.as_secs_f64(),
+        config.topics.events,
+    );
+    if counts.abandoned > 0 {
+        println!("{} of them end by session.idle_timeout only", counts.abandoned);
+    }
+    Ok(())
+}
+
+impl Args {
+    fn profile(&self, now: Timestamp) -> Profile {
+        Profile {
+            seed: self.seed,
+            sessions: self.sessions,
+            concurrency: self.concurrency,
+            start: if self.rate.is_some() { now - HEAD_START } else { now },
+            packet_ms: self.packet_ms..=self.packet_ms,
+            payload_bytes: self.payload_bytes,
+            run_id: self.run_id.clone(),
+            tap: if self.server_events_only { Tap::ServerEvents } else { Tap::BothDirections },
+            ..Profile::default()
+        }
+    }
+}
+
+/// Writes one event as a record.
+pub fn send(writer: &mut Writer, topic: &str, event: &Event) -> Result<(), BrokerError> {
+    let headers: Vec<(&str, Option<&[u8]>)> =
+        event.headers.iter().map(|(name, value)| (name.as_str(), Some(value.as_bytes()))).collect();
+    writer.send(topic, Some(event.session.as_str().as_bytes()), &event.value, Some(event.at), &headers)
+}
+
+/// When the next event may go.
+struct Pace {
+    rate: Option<u64>,
+    start: Timestamp,
+    started: Instant,
+}
+
+impl Pace {
+    fn new(rate: Option<u64>, start: Timestamp, started: Instant) -> Self {
+        Self { rate, start, started }
+    }
+
+    fn wait_for(&mut self, sent: u64, event: &Event) {
+        let due = match self.rate {
+            Some(0) => return,
+            Some(rate) => Duration::from_secs_f64(sent as f64 / rate as f64),
+            None => event.at.since(self.start),
+        };
+        let ahead = due.saturating_sub(self.started.elapsed());
+        if ahead > Duration::from_millis(1) {
+            std::thread::sleep(ahead);
+        }
+    }
+}
+
+fn failure(e: BrokerError) -> Failure {
+    match e {
+        BrokerError::Retriable(_) => Code::BrokerUnavailable.because(e),
+        _ => Code::Failed.because(e),
+    }
+}
