@@ -46,8 +46,7 @@ pub struct Service {
     clock: SystemClock,
     pub address: SocketAddr,
     pub runs: Arc<Mutex<RunView>>,
-    pub metrics: Metrics,
-    pub health: Health,
+    health: Health,
     pub shutdown: Shutdown,
     observers: Vec<WorkerObserver>,
     runtime: Runtime,
@@ -90,12 +89,7 @@ impl Service {
         let runs = Arc::new(Mutex::new(RunView::new(&config.run.default_id)));
         let observers =
             (0..config.worker.count).map(|_| WorkerObserver::new(&metrics, &health, clock.monotonic())).collect();
-        let state = admin::State {
-            metrics: metrics.clone(),
-            health: health.clone(),
-            runs: Arc::clone(&runs),
-            clock: Arc::new(clock),
-        };
+        let state = admin::State { metrics, health: health.clone(), runs: Arc::clone(&runs), clock: Arc::new(clock) };
         let (end_http, http_ended) = oneshot::channel::<()>();
         runtime.spawn(admin::serve(listener, state, async {
             // Dropping the sender ends it as well.
@@ -109,7 +103,7 @@ impl Service {
             }
         });
         info!(%address, version = env!("CARGO_PKG_VERSION"), "serving /metrics, /livez, /readyz, /version and /report");
-        Ok(Self { config, is_demo, clock, address, runs, metrics, health, shutdown, observers, runtime, end_http })
+        Ok(Self { config, is_demo, clock, address, runs, health, shutdown, observers, runtime, end_http })
     }
 
     /// Runs until a signal or a failure; drains, and returns.

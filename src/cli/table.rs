@@ -65,11 +65,12 @@ fn table(header: &[&str]) -> Table {
 }
 
 fn row(name: &str, unit: &str, distribution: Option<Distribution>) -> Vec<Cell> {
+    let digits = if unit.is_empty() { 6 } else { 3 };
     let mut row = vec![Cell::new(name), Cell::new(unit)];
     match distribution {
         Some(Distribution { count, mean, p50, p99 }) => {
             row.push(Cell::new(count));
-            row.extend([mean, p50, p99].map(Cell::new));
+            row.extend([mean, p50, p99].map(|value| Cell::new(format!("{value:.digits$}"))));
         }
         // No sample is not zero.
         None => row.push(Cell::new("none")),
