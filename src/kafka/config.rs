@@ -341,7 +341,7 @@ mod tests {
                 "kafka.properties.\"acks\" is set by the service and can't be set here",
                 "kafka.properties.\"group.protocol\": only \"classic\" is supported: the new protocol is unsound in the \
                  bundled librdkafka",
-                "kafka.properties.\"linger.ms\": Invalid value for configuration property \"linger.ms\"",
+                "kafka.properties.\"linger.ms\": Invalid value for configuration property \"queue.buffering.max.ms\"",
                 "kafka.properties.\"no.such.thing\": No such configuration property: \"no.such.thing\"",
                 "kafka.properties.\"sasl.oauthbearer.client.secretx\": invalid value",
             ]

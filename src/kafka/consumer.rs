@@ -145,7 +145,7 @@ impl Consumer {
         each_done("pause", &list)
     }
 
-    /// Hands a rebalance to the worker; one of no partitions is answered here.
+    /// Hands a rebalance to the worker; a revocation of nothing is answered here.
     fn hand_over(&mut self, asked: Rebalance, visit: &mut dyn FnMut(Polled<'_>)) -> Result<(), BrokerError> {
         let client = open(&self.client)?;
         match asked {
@@ -157,12 +157,7 @@ impl Consumer {
                     return Ok(());
                 }
                 self.assignment.granted(&partitions);
-                if partitions.is_empty() {
-                    self.assignment.take_owed_assign();
-                    accept_none(client).map_err(|error| errors::other("assign", &error))?;
-                } else {
-                    visit(Polled::Assigned(partitions));
-                }
+                visit(Polled::Assigned(partitions));
             }
             Rebalance::Revoke { partitions, lost } => {
                 self.assignment.revoked(&partitions, lost);

@@ -20,6 +20,8 @@ use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee};
 
 /// One try to reach the transaction coordinator; the caller tries again.
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// One try of an abort, while the reports of purged records wait to be read.
+const ABORT_TRY: Duration = Duration::from_millis(100);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes bundles, changelog and dead letters, in transactions unless the guarantee is `at_least_once`.
@@ -182,26 +184,27 @@ impl crate::worker::Producer for Producer {
 
     fn abort(&mut self) -> Result<(), BrokerError> {
         let deadline = Deadline::after(self.timeout);
-        self.client().purge(PurgeConfig::default().queue());
-        let settled = transaction::settle(self.client(), deadline);
-        self.client().context().take_failure();
         if !self.is_transactional() {
+            self.client().purge(PurgeConfig::default().queue());
+            transaction::settle(self.client(), deadline);
+            self.client().context().take_failure();
             return Ok(());
         }
-        if !settled {
-            transaction::verdict(self.client())?;
-            return Err(BrokerError::Fatal("abort transaction: records are still on their way".into()));
-        }
+        // The first call purges the queue in a way that keeps the sequence of records whole, which a purge from here
+        // would not; it can't finish before the reports of that are read, so it is called again after.
         loop {
-            let result = self.client().abort_transaction(deadline.remaining());
+            let result = self.client().abort_transaction(ABORT_TRY.min(deadline.remaining()));
             match result.map_err(|error| errors::transaction("abort transaction", &error)) {
-                Err(BrokerError::Retriable(text) | BrokerError::Abortable(text)) if deadline.passed() => {
-                    return Err(BrokerError::Fatal(text));
+                Err(BrokerError::Retriable(text) | BrokerError::Abortable(text)) => {
+                    if deadline.passed() {
+                        return Err(BrokerError::Fatal(text));
+                    }
+                    transaction::settle(self.client(), deadline);
                 }
-                Err(BrokerError::Retriable(_) | BrokerError::Abortable(_)) => {
-                    self.client().poll(Duration::from_millis(10));
+                result => {
+                    self.client().context().take_failure();
+                    return result;
                 }
-                result => return result,
             }
         }
     }
