@@ -26,7 +26,7 @@ use crate::ids::{Offset, Partition};
 use crate::worker::{BrokerError, RestoreProgress};
 
 /// For one question about watermarks, which a healthy broker answers in milliseconds.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least that such a question gets within a read's budget.
 const LEAST_LOOKUP: Duration = Duration::from_millis(500);
 /// Between two looks at a transaction that is not decided.
@@ -35,6 +35,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Records of other partitions that one read may leave for theirs; past it their turn comes first.
 const MAX_BUFFERED_BYTES: usize = 8 << 20;
+
+/// Takes key and value.
+type Visit<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>);
 
 /// Reads changelog partitions: any number at once, each in its turn.
 pub struct Changelog {
@@ -86,7 +89,7 @@ impl Changelog {
         if self.clients.is_none() {
             let make = |config: &ClientConfig| {
                 BaseConsumer::from_config_and_context(config, Logging)
-                    .map_err(|error| errors::other("changelog", &error))
+                    .map_err(|error| errors::creation("changelog", &error))
             };
             self.clients = Some(Clients {
                 uncommitted: make(&self.settings.prober(Isolation::ReadUncommitted))?,
@@ -117,7 +120,7 @@ impl Changelog {
     }
 
     /// Hands over what other turns left for this partition; whether that was all of it.
-    fn drain(&mut self, partition: Partition, visit: &mut dyn FnMut(&[u8], Option<&[u8]>)) -> bool {
+    fn drain(&mut self, partition: Partition, visit: Visit<'_>) -> bool {
         let Some(Restore::Reading(reading)) = self.restores.get_mut(&partition) else { return false };
         for (key, value) in reading.buffer.drain(..) {
             self.buffered_bytes -= bytes(&key, value.as_deref());
@@ -127,12 +130,7 @@ impl Changelog {
     }
 
     /// Polls once; what is not for this partition is kept for its own turn.
-    fn poll(
-        &mut self,
-        partition: Partition,
-        timeout: Duration,
-        visit: &mut dyn FnMut(&[u8], Option<&[u8]>),
-    ) -> Result<(), BrokerError> {
+    fn poll(&mut self, partition: Partition, timeout: Duration, visit: Visit<'_>) -> Result<(), BrokerError> {
         let clients = self.clients.as_ref().expect("the clients are there while a restore is open");
         match clients.reader.poll(timeout) {
             None => {}

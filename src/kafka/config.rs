@@ -43,7 +43,7 @@ const OWNED: [(&str, &str); 17] = [
 ];
 
 /// Consumers only; a producer would warn of them. From librdkafka's CONFIGURATION.md, column C.
-const CONSUMER_ONLY: [&str; 24] = [
+const CONSUMER_ONLY: [&str; 22] = [
     "group.",
     "partition.assignment.strategy",
     "session.timeout.ms",
@@ -66,8 +66,6 @@ const CONSUMER_ONLY: [&str; 24] = [
     "offset.store.",
     "consume.callback.",
     "client.rack",
-    "share.",
-    "max.poll.records",
 ];
 
 /// Producers only; a consumer would warn of them. From librdkafka's CONFIGURATION.md, column P.
@@ -146,14 +144,7 @@ impl Settings {
         }
         let consumer = BaseConsumer::from_config_and_context(&consumer, Logging).err();
         let producer = BaseProducer::from_config_and_context(&producer, Deliveries::default()).err();
-        let error = consumer.or(producer)?;
-        let text = match error {
-            KafkaError::ClientCreation(text) => text,
-            KafkaError::ClientConfig(_, text, name, _) if !is_secret(&name) => text,
-            KafkaError::ClientConfig(_, _, name, _) => format!("invalid value for \"{name}\""),
-            other => other.to_string(),
-        };
-        Some(PropertyError::Combination(text))
+        consumer.or(producer).map(|error| PropertyError::Combination(why_not_made(&error)))
     }
 
     /// A member of the group.
@@ -161,6 +152,10 @@ impl Settings {
         let mut config = self.common(&PRODUCER_ONLY, &self.client_id(slot));
         self.bounded_fetch(&mut config, 16 * 1024);
         self.default(&mut config, "partition.assignment.strategy", "cooperative-sticky");
+        // Each worker is a member of its own: with one id for all, they would fence each other for ever.
+        if let Some(instance) = self.properties.get("group.instance.id") {
+            config.set("group.instance.id", format!("{instance}-{slot}"));
+        }
         config
             .set("group.id", &self.group_id)
             .set("isolation.level", "read_committed")
@@ -204,7 +199,7 @@ impl Settings {
     pub(super) fn admin(&self) -> ClientConfig {
         let mut config = self.common(&CONSUMER_ONLY, &format!("{}-{}-admin", self.group_id, self.instance));
         // The admin client is a producer to librdkafka, but only these are of use to it.
-        for (name, _) in &self.properties {
+        for name in self.properties.keys() {
             if is_among(&PRODUCER_ONLY, name) {
                 config.remove(name);
             }
@@ -274,6 +269,16 @@ impl Settings {
 
     fn duration_ms(&self, name: &str, default: Duration) -> Duration {
         self.properties.get(name).and_then(|ms| ms.parse().ok()).map_or(default, Duration::from_millis)
+    }
+}
+
+/// Why a client could not be made, without a secret.
+pub(super) fn why_not_made(error: &KafkaError) -> String {
+    match error {
+        KafkaError::ClientCreation(text) => text.clone(),
+        KafkaError::ClientConfig(_, text, name, _) if !is_secret(name) => text.clone(),
+        KafkaError::ClientConfig(_, _, name, _) => format!("invalid value for \"{name}\""),
+        other => other.to_string(),
     }
 }
 
@@ -362,6 +367,7 @@ mod tests {
             ("compression.type", "zstd"),
             ("isolation.level", "read_uncommitted"),
             ("fetch.max.bytes", "200000000"),
+            ("group.instance.id", "pod-1"),
         ]);
         let producer = settings.producer(3, true);
         assert_eq!(producer.get("linger.ms"), None);
@@ -373,6 +379,8 @@ mod tests {
         let consumer = settings.consumer(3);
         assert_eq!(consumer.get("isolation.level"), Some("read_committed"));
         assert_eq!(consumer.get("compression.type"), None);
+        assert_eq!(consumer.get("group.instance.id"), Some("pod-1-3"));
+        assert_eq!(settings.reader("restore").get("group.instance.id"), None);
         assert_eq!(consumer.get("receive.message.max.bytes"), Some("200001024"));
     }
 }

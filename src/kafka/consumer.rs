@@ -110,7 +110,7 @@ impl Consumer {
             closing: AtomicBool::new(false),
         };
         let client = BaseConsumer::from_config_and_context(&settings.consumer(slot), context)
-            .map_err(|error| errors::other("consumer", &error))?;
+            .map_err(|error| errors::creation("consumer", &error))?;
         client.subscribe(&[&topics.events]).map_err(|error| errors::other("subscribe", &error))?;
         Ok(Self {
             client: Some(client),
@@ -324,7 +324,7 @@ impl crate::worker::Consumer for Consumer {
         let deadline = Deadline::after(timeout);
         client.context().closing.store(true, Ordering::Release);
         // What was asked and not answered, and what is still held, would be waited for.
-        if let Err(error) = release_all(&client) {
+        if let Err(error) = accept_none(&client).and_then(|()| release_all(&client)) {
             debug!(%error, "release while closing");
         }
         drop_within(client, deadline.remaining(), "consumer");

@@ -39,6 +39,11 @@ impl ClientContext for Logging {
 
 impl ConsumerContext for Logging {}
 
+/// Whether to say this now, and how often it was withheld; for what a peer can cause again and again.
+pub(super) fn admit(message: &str) -> Option<u64> {
+    LIMITER.admit(message)
+}
+
 /// One line of librdkafka's log.
 pub(super) fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
     let message = without_thread(message);

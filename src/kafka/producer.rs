@@ -13,7 +13,7 @@ use super::client::{Deadline, drop_within};
 use super::consumer::GroupMetadata;
 use super::settings::{DeadLetterPayload, Settings, Topics};
 use super::transaction::{self, Deliveries};
-use super::{errors, records};
+use super::{context, errors, records};
 use crate::ids::{Offset, Partition};
 use crate::task::DeadLetter;
 use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee};
@@ -49,7 +49,7 @@ impl Producer {
     ) -> Result<Self, BrokerError> {
         let config = settings.producer(slot, guarantee == ProcessingGuarantee::ExactlyOnce);
         let client = BaseProducer::from_config_and_context(&config, Deliveries::default())
-            .map_err(|error| errors::other("producer", &error))?;
+            .map_err(|error| errors::creation("producer", &error))?;
         Ok(Self {
             client: Some(client),
             topics: topics.clone(),
@@ -89,10 +89,11 @@ impl Producer {
             Err(KafkaError::MessageProduction(Code::MessageSizeTooLarge))
                 if self.payload == DeadLetterPayload::Keep =>
             {
-                warn!(
-                    partition = %letter.partition, offset = %letter.offset, bytes = letter.payload.len(),
-                    "dead letter is too large to copy and is written without its payload"
-                );
+                let message = "dead letter is too large to copy and is written without its payload";
+                if let Some(repeated) = context::admit(message) {
+                    let (partition, offset) = (letter.partition, letter.offset);
+                    warn!(%partition, %offset, bytes = letter.payload.len(), repeated, "{message}");
+                }
                 self.queue(record(DeadLetterPayload::Drop))
             }
             result => result.map_err(|error| refused(self.client(), &self.topics.dead_letters, &error)),

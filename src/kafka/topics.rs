@@ -14,7 +14,7 @@ use thiserror::Error;
 use tracing::{debug, info, warn};
 
 use super::client::Deadline;
-use super::config::Isolation;
+use super::config::{self, Isolation};
 use super::context::Logging;
 use super::settings::{Settings, Topics};
 
@@ -72,7 +72,7 @@ pub struct ClusterInfo {
 pub fn connect(settings: &Settings, timeout: Duration) -> Result<ClusterInfo, CheckError> {
     let deadline = Deadline::after(timeout);
     let client = BaseConsumer::from_config_and_context(&settings.prober(Isolation::ReadCommitted), Logging)
-        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(error.to_string())]))?;
+        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(config::why_not_made(&error))]))?;
     let metadata = client.fetch_metadata(None, deadline.remaining());
     // Logs what went wrong on the way.
     drop(client.poll(Duration::ZERO));
@@ -93,7 +93,7 @@ pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeou
     wrong(shared_names(topics))?;
     let deadline = Deadline::after(timeout);
     let admin = AdminClient::from_config_and_context(&settings.admin(), Logging)
-        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(error.to_string())]))?;
+        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(config::why_not_made(&error))]))?;
     let mut found = look(settings, topics, &admin, deadline)?;
     if topics.create && found.values().any(Option::is_none) {
         create(settings, topics, &admin, &found, deadline)?;
@@ -267,7 +267,7 @@ fn unavailable(settings: &Settings, error: &KafkaError) -> CheckError {
 }
 
 /// Waits for an admin call on this thread; `None` past the deadline.
-fn block_on<F: Future>(future: F, deadline: Deadline) -> Option<F::Output> {
+pub(super) fn block_on<F: Future>(future: F, deadline: Deadline) -> Option<F::Output> {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

@@ -1,6 +1,7 @@
 //! The adapters against the embedded broker. Every wait is for an event, with a deadline that fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
@@ -202,19 +203,25 @@ fn one_then_two_members(strategy: &str) {
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
-#[test]
-fn partitions_move_between_two_members_cooperatively() {
-    one_then_two_members("cooperative-sticky");
+/// Runs the variants of a test side by side: most of their time is the mock's timers.
+fn side_by_side<T: Copy + Send + 'static>(variants: [T; 2], test: fn(T)) {
+    thread::scope(|scope| {
+        for variant in variants {
+            scope.spawn(move || test(variant));
+        }
+    });
 }
 
+const STRATEGIES: [&str; 2] = ["range", "cooperative-sticky"];
+
 #[test]
-fn partitions_move_between_two_members_eagerly() {
-    one_then_two_members("range");
+fn partitions_move_between_two_members_eagerly_and_cooperatively() {
+    side_by_side(STRATEGIES, one_then_two_members);
 }
 
 #[test]
 fn a_partition_stays_paused_until_resumed_and_starts_at_the_given_offset() {
-    for strategy in ["range", "cooperative-sticky"] {
+    side_by_side(STRATEGIES, |strategy| {
         let cluster = Cluster::start(1, &[("partition.assignment.strategy", strategy)]);
         cluster.write_events(0..20);
         let mut consumer = Consumer::new(&cluster.settings, &cluster.topics, 0).unwrap();
@@ -254,12 +261,12 @@ fn a_partition_stays_paused_until_resumed_and_starts_at_the_given_offset() {
         consumer.unassign(&[partition]).unwrap();
         consumer.poll(TICK, &mut |polled| panic!("given up, but {polled:?}")).unwrap();
         assert_eq!(read(&mut consumer, Some(2), 1, 19), (2..20).collect::<Vec<_>>());
-    }
+    });
 }
 
 #[test]
 fn a_consumer_closes_in_time_while_a_rebalance_waits_and_the_broker_is_gone() {
-    for answered in [false, true] {
+    side_by_side([false, true], |answered| {
         let cluster = Cluster::start(2, &[]);
         let mut member = cluster.consumer(0);
         if answered {
@@ -277,7 +284,24 @@ fn a_consumer_closes_in_time_while_a_rebalance_waits_and_the_broker_is_gone() {
         member.consumer.close(Duration::from_secs(3));
         assert!(start.elapsed() < Duration::from_millis(3500), "{:?}", start.elapsed());
         assert!(matches!(member.consumer.poll(TICK, &mut |_| {}), Err(BrokerError::Fatal(_))));
-    }
+    });
+}
+
+#[test]
+fn a_consumer_closes_at_once_while_its_answer_is_owed() {
+    side_by_side(STRATEGIES, |strategy| {
+        let cluster = Cluster::start(2, &[("partition.assignment.strategy", strategy)]);
+        let mut consumer = Consumer::new(&cluster.settings, &cluster.topics, 0).unwrap();
+        let mut asked = false;
+        let start = Instant::now();
+        while !asked {
+            assert!(start.elapsed() < PATIENCE);
+            consumer.poll(TICK, &mut |polled| asked = matches!(polled, Polled::Assigned(_))).unwrap();
+        }
+        let start = Instant::now();
+        consumer.close(PATIENCE);
+        assert!(start.elapsed() < Duration::from_secs(2), "{strategy}: {:?}", start.elapsed());
+    });
 }
 
 #[test]

@@ -231,3 +231,39 @@ fn partitions_move_and_paused_ones_start_at_their_offset() {
         eprintln!("{strategy}: both closed after {:?}", start.elapsed());
     }
 }
+
+#[test]
+#[ignore = "needs KAFKA_BOOTSTRAP"]
+fn records_deleted_before_they_were_read_are_not_skipped_silently() {
+    use rdkafka::admin::{AdminClient, AdminOptions};
+    let (settings, topics) = cluster("lost", 1, &[]);
+    check_topics(&settings, &topics, false, PATIENCE).unwrap();
+    let mut writer = Writer::new(&settings).unwrap();
+    for _ in 0..50 {
+        writer.send(&topics.events, Some(b"s"), b"{}", Some(Timestamp(1000)), &[]).unwrap();
+    }
+    writer.flush(PATIENCE).unwrap();
+    let mut consumer = Consumer::new(&settings, &topics, 0).unwrap();
+    let start = Instant::now();
+    let mut assigned = false;
+    while !assigned {
+        assert!(start.elapsed() < PATIENCE);
+        consumer.poll(TICK, &mut |polled| assigned = matches!(polled, Polled::Assigned(_))).unwrap();
+    }
+    let admin: AdminClient<_> = settings.admin().create().unwrap();
+    let mut list = rdkafka::TopicPartitionList::new();
+    list.add_partition_offset(&topics.events, 0, rdkafka::Offset::Offset(30)).unwrap();
+    let deadline = client::Deadline::after(PATIENCE);
+    topics::block_on(admin.delete_records(&list, &AdminOptions::new()), deadline).unwrap().unwrap();
+    consumer.assign(&[Start { partition: Partition(0), committed: Some(Offset(10)) }]).unwrap();
+    consumer.resume(Partition(0)).unwrap();
+    let error = loop {
+        assert!(start.elapsed() < PATIENCE);
+        match consumer.poll(TICK, &mut |polled| assert!(!matches!(polled, Polled::Record(_)))) {
+            Ok(()) | Err(BrokerError::Retriable(_)) => {}
+            Err(error) => break error,
+        }
+    };
+    eprintln!("{error}");
+    assert!(matches!(error, BrokerError::RecordsLost(_)), "{error:?}");
+}
