@@ -2,7 +2,7 @@
 
 use rdkafka::error::{KafkaError, RDKafkaError, RDKafkaErrorCode as Code};
 
-use super::config;
+use super::properties;
 use crate::worker::BrokerError;
 
 /// Whether another producer or member has taken this one's place for good.
@@ -104,7 +104,7 @@ pub(super) fn lookup(call: &str, error: &KafkaError) -> BrokerError {
 
 /// A client that can't be made.
 pub(super) fn creation(what: &str, error: &KafkaError) -> BrokerError {
-    BrokerError::Fatal(format!("the kafka {what} can't be made: {}", config::why_not_made(error)))
+    BrokerError::Fatal(format!("the kafka {what} can't be made: {}", properties::why_not_made(error)))
 }
 
 /// An error of a call that only a broken client refuses.

@@ -14,8 +14,9 @@ use thiserror::Error;
 use tracing::{debug, info, warn};
 
 use super::client::Deadline;
-use super::config::{self, Isolation};
+use super::config::Isolation;
 use super::context::Logging;
+use super::properties;
 use super::settings::{Settings, Topics};
 
 /// Why the service can't start on this cluster.
@@ -72,7 +73,7 @@ pub struct ClusterInfo {
 pub fn connect(settings: &Settings, timeout: Duration) -> Result<ClusterInfo, CheckError> {
     let deadline = Deadline::after(timeout);
     let client = BaseConsumer::from_config_and_context(&settings.prober(Isolation::ReadCommitted), Logging)
-        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(config::why_not_made(&error))]))?;
+        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(properties::why_not_made(&error))]))?;
     let metadata = client.fetch_metadata(None, deadline.remaining());
     // Logs what went wrong on the way.
     drop(client.poll(Duration::ZERO));
@@ -93,7 +94,7 @@ pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeou
     wrong(shared_names(topics))?;
     let deadline = Deadline::after(timeout);
     let admin = AdminClient::from_config_and_context(&settings.admin(), Logging)
-        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(config::why_not_made(&error))]))?;
+        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(properties::why_not_made(&error))]))?;
     let mut found = look(settings, topics, &admin, deadline)?;
     if topics.create && found.values().any(Option::is_none) {
         create(settings, topics, &admin, &found, deadline)?;
