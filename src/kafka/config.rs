@@ -124,6 +124,8 @@ impl Settings {
         let debugs = self.properties.contains_key("debug");
         config.set_log_level(if debugs { RDKafkaLogLevel::Debug } else { RDKafkaLogLevel::Info });
         config.set("client.id", client_id).set("log.connection.close", "false");
+        // librdkafka's 10 s would keep a broker that is back waiting.
+        config.set("reconnect.backoff.max.ms", "2000");
         for (name, value) in self.properties.iter().filter(|(name, _)| !is_among(not, name)) {
             config.set(name, value);
         }
