@@ -37,16 +37,19 @@ enum Next {
     Error(BrokerError),
 }
 
+/// Partition, key and value of a changelog record.
+type Entry = (i32, Vec<u8>, Option<Vec<u8>>);
+
 #[derive(Default)]
 struct State {
     calls: RefCell<Vec<Call>>,
     next: RefCell<VecDeque<Next>>,
     committed: RefCell<BTreeMap<i32, i64>>,
-    changelog: RefCell<Vec<(i32, Vec<u8>, Option<Vec<u8>>)>>,
+    changelog: RefCell<Vec<Entry>>,
     /// What the next commit answers.
     commit_error: RefCell<Option<BrokerError>>,
     pending_offsets: RefCell<Vec<(i32, i64)>>,
-    pending_changelog: RefCell<Vec<(i32, Vec<u8>, Option<Vec<u8>>)>>,
+    pending_changelog: RefCell<Vec<Entry>>,
     connected: Cell<bool>,
     now: Cell<u64>,
     seen: RefCell<Seen>,
