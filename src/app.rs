@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use tokio::runtime::Runtime;
@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
 use crate::admin;
-use crate::cli::exit::{Code, Failure, Outcome};
 use crate::clock::SystemClock;
 use crate::config::Config;
+use crate::exit::{Code, Failure, Outcome};
 use crate::kafka::{self, BundleReader, Changelog, CheckError};
 use crate::metrics::{Health, Metrics, WorkerObserver};
 use crate::report::RunView;
@@ -123,7 +123,7 @@ impl Service {
 
     /// Waits for a broker and checks the topics; `false` when the shutdown came first.
     fn await_topics(&mut self) -> Outcome<bool> {
-        let mut warned: Option<Instant> = None;
+        let mut warned = Seldom::default();
         while !self.shutdown.is_requested() {
             // Not a worker's loop yet, but alive.
             let now = self.clock.monotonic();
@@ -132,9 +132,8 @@ impl Service {
                 Ok(()) => return Ok(true),
                 Err(e @ CheckError::Wrong(_)) => return Err(Code::BadConfiguration.because(e)),
                 Err(e @ CheckError::Unavailable { .. }) => {
-                    if warned.is_none_or(|at| at.elapsed() >= REPEAT_WARNING) {
+                    if warned.is_due(now) {
                         warn!(cause = %e, "waiting for kafka");
-                        warned = Some(Instant::now());
                     }
                     thread::sleep(CHECK_PAUSE);
                 }
@@ -184,16 +183,16 @@ impl Service {
         let mut reader =
             BundleReader::new(&self.config.kafka, &self.config.topics).map_err(|e| Code::Failed.because(e))?;
         let (runs, health, shutdown) = (Arc::clone(&self.runs), self.health.clone(), self.shutdown.clone());
+        let clock = self.clock;
         let read = move || {
-            let mut warned: Option<Instant> = None;
+            let mut warned = Seldom::default();
             while !shutdown.is_requested() {
                 let observe = &mut |bundle: &[u8]| {
                     runs.lock().unwrap_or_else(PoisonError::into_inner).observe(bundle);
                 };
                 if let Err(e) = reader.poll(RUN_VIEW_POLL, observe) {
-                    if warned.is_none_or(|at| at.elapsed() >= REPEAT_WARNING) {
+                    if warned.is_due(clock.monotonic()) {
                         warn!(cause = %e, "the bundles topic can't be read, run-level figures stand still");
-                        warned = Some(Instant::now());
                     }
                     thread::sleep(RUN_VIEW_POLL);
                 }
@@ -210,10 +209,11 @@ impl Service {
     fn supervise(&self, threads: Threads) -> Outcome {
         let Threads { ended, mut workers, run_view } = threads;
         let mut outcome = Ok(());
-        let mut deadline: Option<Instant> = None;
+        let mut deadline: Option<Duration> = None;
         while workers > 0 {
-            if self.shutdown.is_requested() && deadline.is_none() {
-                deadline = Some(Instant::now() + self.config.worker.drain_timeout);
+            let now = self.clock.monotonic();
+            if self.shutdown.is_requested() {
+                deadline.get_or_insert(now + self.config.worker.drain_timeout);
             }
             match ended.recv_timeout(Duration::from_millis(100)) {
                 Ok((_, Ok(()))) => workers -= 1,
@@ -224,7 +224,7 @@ impl Service {
                     self.health.drain();
                     self.shutdown.request();
                 }
-                Err(RecvTimeoutError::Timeout) if deadline.is_some_and(|at| Instant::now() >= at) => {
+                Err(RecvTimeoutError::Timeout) if deadline.is_some_and(|at| now >= at) => {
                     let timeout = self.config.worker.drain_timeout;
                     let late =
                         anyhow!("{workers} workers were not drained after {timeout:?}; nothing uncommitted is visible");
@@ -242,6 +242,22 @@ impl Service {
             warn!("the run view's thread panicked");
         }
         outcome
+    }
+}
+
+/// Says when a message that repeats may be said again.
+#[derive(Default)]
+struct Seldom {
+    said_at: Option<Duration>,
+}
+
+impl Seldom {
+    fn is_due(&mut self, now: Duration) -> bool {
+        let due = self.said_at.is_none_or(|at| now.saturating_sub(at) >= REPEAT_WARNING);
+        if due {
+            self.said_at = Some(now);
+        }
+        due
     }
 }
 

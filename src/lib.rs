@@ -33,7 +33,10 @@ pub mod admin;
 
 pub mod config;
 
-mod app;
-pub mod cli;
+mod exit;
 mod shutdown;
 mod telemetry;
+
+mod app;
+
+pub mod cli;

@@ -34,11 +34,13 @@ const SHELL: &[(&str, &str)] = &[
     ("metrics",      "time ids wire distribution collector report task worker"),
     ("admin",        "time ids report metrics"),
     ("config",       "time ids distribution collector task worker kafka metrics admin"),
+    ("exit",         ""),
     ("telemetry",    "config"),
     ("shutdown",     ""),
-    ("app",          "time ids collector report task worker clock kafka metrics admin config telemetry shutdown"),
+    ("app",          "time ids collector report task worker clock kafka metrics admin config exit telemetry \
+                      shutdown"),
     ("cli",          "numeric time ids wire distribution collector bundle report synth task worker clock kafka metrics \
-                      admin config telemetry shutdown app"),
+                      admin config exit telemetry shutdown app"),
     ("main",         "cli"),
 ];
 
@@ -50,7 +52,7 @@ const HOMES: &[(&str, &str)] = &[
     ("prometheus",   "metrics"),
     ("tokio",        "admin app shutdown telemetry cli main"),
     ("axum",         "admin app shutdown telemetry cli main"),
-    ("anyhow",       "app cli main"),
+    ("anyhow",       "exit app cli main"),
 ];
 
 /// The dependencies that the core may name.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 
 use super::ConfigArgs;
-use super::exit::{Code, Failure, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use crate::kafka::{self, CheckError};
 
 /// How long the cluster may take to answer.

@@ -2,16 +2,16 @@
 
 use std::sync::PoisonError;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::exit::{Code, Failure, Outcome};
 use super::{loadgen, table};
 use crate::app::{Service, Setup};
 use crate::clock::SystemClock;
 use crate::config::{Config, LogFormat, LogSettings};
+use crate::exit::{Code, Failure, Outcome};
 use crate::kafka::{EmbeddedBroker, Writer};
 use crate::report::RunSummary;
 use crate::shutdown::Shutdown;
@@ -109,10 +109,10 @@ fn play(
     progress.set_message(format!("{speed:.0} x real time"));
     let finished = || summary().map_or(0, |run| run.sessions);
     let mut traffic = Traffic::new(profile);
-    let started = Instant::now();
+    let clock = SystemClock::new();
     for event in traffic.by_ref() {
         let due = Duration::from_secs_f64(event.at.since(start).as_secs_f64() / speed);
-        while let Some(ahead) = due.checked_sub(started.elapsed()).filter(|ahead| *ahead > Duration::from_millis(5)) {
+        while let Some(ahead) = due.checked_sub(clock.monotonic()).filter(|ahead| *ahead > Duration::from_millis(5)) {
             thread::sleep(ahead.min(Duration::from_millis(50)));
             progress.set_position(finished());
         }
@@ -122,7 +122,7 @@ fn play(
         loadgen::send(writer, topic, &event).map_err(failed)?;
     }
     writer.flush(PATIENCE).map_err(failed)?;
-    let mut last = (finished(), Instant::now());
+    let mut last = (finished(), clock.monotonic());
     while last.0 < args.sessions {
         thread::sleep(Duration::from_millis(50));
         let now = finished();
@@ -131,8 +131,8 @@ fn play(
             return interrupted(&progress);
         }
         if now > last.0 {
-            last = (now, Instant::now());
-        } else if last.1.elapsed() > PATIENCE {
+            last = (now, clock.monotonic());
+        } else if clock.monotonic().saturating_sub(last.1) > PATIENCE {
             break;
         }
     }
@@ -146,7 +146,7 @@ fn play(
         run.sessions,
         run.responses,
         counts.events,
-        started.elapsed().as_secs_f64()
+        clock.monotonic().as_secs_f64()
     );
     if run.sessions == counts.sessions {
         Ok(())

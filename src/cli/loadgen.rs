@@ -1,12 +1,12 @@
 //! `loadgen`: made-up traffic into a real topic.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
 use super::ConfigArgs;
-use super::exit::{Code, Failure, Outcome};
 use crate::clock::SystemClock;
+use crate::exit::{Code, Failure, Outcome};
 use crate::kafka::{Writer, connect};
 use crate::synth::{Event, Profile, Tap, Traffic};
 use crate::time::{Clock, Timestamp};
@@ -59,13 +59,14 @@ pub fn run(args: &Args) -> Outcome {
     crate::telemetry::init(&config.log);
     connect(&config.kafka, BROKER_TIMEOUT).map_err(|e| Code::BrokerUnavailable.because(e))?;
     let mut writer = Writer::new(&config.kafka).map_err(failure)?;
-    let now = SystemClock::new().now();
+    let clock = SystemClock::new();
+    let now = clock.now();
     let mut traffic = Traffic::new(args.profile(now));
     let progress = ProgressBar::no_length().with_style(
         ProgressStyle::with_template("{spinner} {human_pos} events  {per_sec}  {msg}").expect("a valid template"),
     );
-    let started = Instant::now();
-    let mut pace = Pace::new(args.rate, now, started);
+    let started = clock.monotonic();
+    let pace = Pace { rate: args.rate, start: now, clock, started };
     let mut events = 0;
     while let Some(event) = traffic.next() {
         pace.wait_for(events, &event);
@@ -78,7 +79,7 @@ pub fn run(args: &Args) -> Outcome {
     }
     writer.flush(BROKER_TIMEOUT).map_err(failure)?;
     progress.finish_and_clear();
-    let (counts, took) = (traffic.counts(), started.elapsed());
+    let (counts, took) = (traffic.counts(), clock.monotonic().saturating_sub(started));
     println!(
         "{} events of {} sessions, {}, in {:.1} s: {:.0} events/s to {}",
         HumanCount(counts.events),
@@ -121,21 +122,19 @@ pub fn send(writer: &mut Writer, topic: &str, event: &Event) -> Result<(), Broke
 struct Pace {
     rate: Option<u64>,
     start: Timestamp,
-    started: Instant,
+    clock: SystemClock,
+    /// When the first event went, by that clock.
+    started: Duration,
 }
 
 impl Pace {
-    fn new(rate: Option<u64>, start: Timestamp, started: Instant) -> Self {
-        Self { rate, start, started }
-    }
-
-    fn wait_for(&mut self, sent: u64, event: &Event) {
+    fn wait_for(&self, sent: u64, event: &Event) {
         let due = match self.rate {
             Some(0) => return,
             Some(rate) => Duration::from_secs_f64(sent as f64 / rate as f64),
             None => event.at.since(self.start),
         };
-        let ahead = due.saturating_sub(self.started.elapsed());
+        let ahead = due.saturating_sub(self.clock.monotonic().saturating_sub(self.started));
         if ahead > Duration::from_millis(1) {
             std::thread::sleep(ahead);
         }

@@ -8,17 +8,15 @@ use clap::{Args, Parser, Subcommand};
 pub mod capture;
 mod check;
 mod demo;
-pub mod exit;
 mod loadgen;
 mod output;
 mod replay;
 mod report;
 mod table;
 
-use exit::{Code, Outcome};
-
 use crate::app::{Service, Setup};
 use crate::config::{Config, Inputs, Problems};
+use crate::exit::{Code, Outcome};
 use crate::telemetry;
 
 /// TTFT, TTFP and RTF of full-duplex voice sessions: raw events from Kafka in, one metric bundle per session out, exactly once

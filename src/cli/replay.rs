@@ -11,11 +11,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::capture::{Capture, CaptureError};
-use super::exit::{Code, Outcome};
 use super::output::Output;
 use super::table;
 use crate::clock::SystemClock;
 use crate::collector::Settings;
+use crate::exit::{Code, Outcome};
 use crate::ids::{Partition, TopicPartition};
 use crate::report::{Report, RunView};
 use crate::task::{CommitBatch, Counts, DeadLetter, PartitionTask};
@@ -47,7 +47,7 @@ pub struct Args {
     /// Session id of bare events that carry none
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
-    /// Take [session], [stream_start] and [limits] from this configuration
+    /// Take the sections session, stream_start and limits from this configuration
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }

@@ -3,15 +3,17 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
-use super::exit::{Code, Outcome};
 use super::output::Output;
+use crate::clock::SystemClock;
 use crate::config::Config;
+use crate::exit::{Code, Outcome};
 use crate::kafka::{self, BundleReader};
 use crate::report::Report;
+use crate::time::Clock;
 use crate::worker::BrokerError;
 
 /// How long the broker may be silent.
@@ -69,15 +71,16 @@ pub fn of_topic(config: &Config) -> Outcome<Report> {
     let mut reader = BundleReader::new(&config.kafka, &config.topics).map_err(|e| Code::Failed.because(e))?;
     let mut report = Report::default();
     let mut foreign = 0;
-    let mut progress = Instant::now();
+    let clock = SystemClock::new();
+    let mut progress = clock.monotonic();
     while !reader.caught_up() {
         let polled = reader.poll(Duration::from_millis(200), &mut |bundle| {
-            progress = Instant::now();
+            progress = clock.monotonic();
             let added = str::from_utf8(bundle).is_ok_and(|json| report.add_bundle(json).is_ok());
             foreign += u64::from(!added);
         });
         match polled {
-            Err(e @ BrokerError::Retriable(_)) if progress.elapsed() > BROKER_TIMEOUT => {
+            Err(e @ BrokerError::Retriable(_)) if clock.monotonic().saturating_sub(progress) > BROKER_TIMEOUT => {
                 return Err(Code::BrokerUnavailable.because(e));
             }
             Ok(()) | Err(BrokerError::Retriable(_)) => {}

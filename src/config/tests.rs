@@ -181,10 +181,14 @@ fn environment_wins_over_file_and_flags_over_environment() {
 
 #[test]
 fn of_a_repeated_flag_the_last_wins() {
-    let flags =
-        [("worker.count", "2"), ("worker.count", "3"), ("kafka.properties.a", "1"), ("kafka.properties.a", "2")];
+    let flags = [
+        ("worker.count", "2"),
+        ("worker.count", "3"),
+        ("kafka.properties.linger.ms", "1"),
+        ("kafka.properties.linger.ms", "2"),
+    ];
     let config = load("", &[], &flags);
-    assert_eq!((config.worker.count, config.kafka.properties["a"].as_str()), (3, "2"));
+    assert_eq!((config.worker.count, config.kafka.properties["linger.ms"].as_str()), (3, "2"));
 }
 
 #[test]
@@ -337,12 +341,12 @@ fn properties_of_the_service_are_refused_wherever_they_come_from() {
         [
             "`kafka.properties.bootstrap.servers` \"a:1\" (from DUPLEX_KAFKA__PROPERTIES__BOOTSTRAP_SERVERS) must be \
              set by `kafka.bootstrap_servers`; remove it here",
-            "`kafka.properties.group.protocol` \"consumer\" (collector.toml, line 2) is unsound in the bundled \
-             librdkafka; use classic",
-            "`kafka.properties.isolation.level` \"read_committed\" (collector.toml, line 3) is the service's own, for \
-             exactly-once rests on it; remove it",
-            "`kafka.properties.transactional.id` \"x\" (from the command line) is the service's own, for exactly-once \
-             rests on it; remove it",
+            "`kafka.properties.group.protocol` \"consumer\" (collector.toml, line 2) can't be used: only \"classic\" is \
+             supported: the new protocol is unsound in the bundled librdkafka",
+            "`kafka.properties.isolation.level` \"read_committed\" (collector.toml, line 3) is set by the service; \
+             remove it",
+            "`kafka.properties.transactional.id` \"x\" (from the command line) is set by kafka.group_id and \
+             kafka.instance; remove it",
         ]
     );
 }
