@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use duplex_collector::cli::capture::{Capture, CapturedRecord};
+use duplex_collector::clock::SystemClock;
 use duplex_collector::ids::{Offset, Partition};
 use duplex_collector::synth::{Profile, Share, Traffic};
-use duplex_collector::time::Timestamp;
+use duplex_collector::time::{Clock as _, Timestamp};
 use serde_json::Value;
 
 use crate::service::Deployment;
@@ -65,12 +66,16 @@ pub fn capture_and_traffic(sessions: u64) -> Vec<CapturedRecord> {
     let last = records.iter().filter_map(|record| record.timestamp).max().expect("the capture has timestamps");
     records.extend(traffic(1, sessions, last + DAY));
     // A timestamp ahead of the wall clock moves no time, so a machine whose clock is behind gets an earlier capture.
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock past 1970");
-    let ahead = (last + 3 * DAY).since(Timestamp(i64::try_from(now.as_millis()).expect("this millennium")));
+    let ahead = (last + 3 * DAY).since(now());
     for record in &mut records {
         record.timestamp = record.timestamp.map(|timestamp| timestamp - ahead);
     }
     records
+}
+
+/// The wall clock.
+pub fn now() -> Timestamp {
+    SystemClock::new().now()
 }
 
 /// The offline answer to what stands on a topic.

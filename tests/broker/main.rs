@@ -21,7 +21,7 @@ use serde_json::Value;
 use cluster::Broker;
 use expected::{assert_same_bytes, each_once, gauges_of, golden_values, replayed};
 use service::{Deployment, Service};
-use topics::{Judge, create_events, send, send_all, writer};
+use topics::{Judge, create_topics, send, send_all, writer};
 use wait::{PATIENCE, until_true};
 
 /// Sessions of the golden capture.
@@ -29,10 +29,10 @@ const CAPTURED: usize = 156;
 /// When made-up traffic starts where nothing comes before it.
 const START: Timestamp = Timestamp(1_700_000_000_000);
 
-/// A deployment on the shared broker, its events topic made.
+/// A deployment on the shared broker, topics made for old events.
 fn deployment(test: &str) -> Deployment {
     let deployment = Deployment::new(cluster::shared(), test);
-    create_events(&deployment);
+    create_topics(&deployment);
     deployment
 }
 
@@ -150,7 +150,8 @@ fn the_capture_through_four_partitions_and_two_workers_gives_the_references_bund
 fn unreadable(record: &CapturedRecord) -> Option<(Option<String>, Vec<u8>, String)> {
     let value = record.value.clone().expect("no tombstones here");
     // serde_json is stricter with what encoders write, which no line of that kind here ends on.
-    let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&value).is_ok() || value.windows(3).any(|w| w == b"NaN");
+    let is_json =
+        serde_json::from_slice::<serde::de::IgnoredAny>(&value).is_ok() || value.windows(3).any(|w| w == b"NaN");
     let reason = match (is_json, value.trim_ascii().starts_with(b"{")) {
         (true, true) => return None,
         (true, false) => "not_an_object",
@@ -231,7 +232,8 @@ fn a_broker_that_is_not_there_is_waited_for() {
 
     let _broker = Broker::own(port);
     service.wait_until_ready();
-    let records = expected::traffic(3, 20, START);
+    // The service made the topics, with the broker's usual retention: not too old.
+    let records = expected::traffic(3, 20, expected::now() - Duration::from_secs(60 * 60));
     send_all(&deployment, &records);
     let mut judge = Judge::of(&deployment, "bundles");
     assert_each_bundle_once_with_the_bytes_of_a_replay(&deployment, &records, &mut judge, service);

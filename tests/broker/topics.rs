@@ -34,16 +34,19 @@ pub struct Judge {
     pub records: Vec<Stored>,
 }
 
-/// Makes the events topic, before anybody reads it.
-pub fn create_events(deployment: &Deployment) {
+/// Makes the topics whose records keep the events' own timestamps; the service makes the others.
+pub fn create_topics(deployment: &Deployment) {
     let admin: AdminClient<DefaultClientContext> = config(&deployment.bootstrap).create().expect("an admin client");
-    let name = deployment.topic("events");
-    // The capture's own timestamps are taken even where this machine's clock is behind them.
-    let topic = NewTopic::new(&name, PARTITIONS, TopicReplication::Fixed(1))
-        .set("message.timestamp.after.max.ms", "9223372036854775807");
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let made = runtime.block_on(admin.create_topics([&topic], &AdminOptions::new())).expect("the broker answers");
-    assert_eq!(made, [Ok(name)]);
+    for name in ["events", "dead-letters"].map(|kind| deployment.topic(kind)) {
+        let topic = NewTopic::new(&name, PARTITIONS, TopicReplication::Fixed(1))
+            // The capture is older than a topic's usual retention, which would delete it under the test's feet,
+            .set("retention.ms", "-1")
+            // and where this machine's clock is behind, it is of the future.
+            .set("message.timestamp.after.max.ms", "9223372036854775807");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let made = runtime.block_on(admin.create_topics([&topic], &AdminOptions::new())).expect("the broker answers");
+        assert_eq!(made, [Ok(name)]);
+    }
 }
 
 /// A producer of events, with the partitioner of Java's clients.
