@@ -1,8 +1,9 @@
 //! What goes in, and what has to come out for it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{BufReader, Write as _};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -89,10 +90,11 @@ pub struct Replayed {
 pub fn replayed(deployment: &Deployment) -> Replayed {
     let file = |name: &str| deployment.files.path().join(name);
     let (capture, bundles, report) = (file("capture.jsonl"), file("bundles.jsonl"), file("report.json"));
-    let mut lines = File::create(&capture).expect("a file");
+    let mut lines = String::new();
     for record in Judge::all_of(deployment, "events") {
-        writeln!(lines, "{}", record.as_kcat(&deployment.topic("events"))).expect("the capture can be written");
+        writeln!(lines, "{}", record.as_kcat(&deployment.topic("events"))).expect("a string takes everything");
     }
+    fs::write(&capture, lines).expect("the capture can be written");
     let mut command = deployment.command("replay");
     command.arg(&capture).arg("--bundles").arg(&bundles).arg("--report").arg(&report);
     let output = command.output().expect("replay can be run");
