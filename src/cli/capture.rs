@@ -132,7 +132,7 @@ impl KcatLine<'_> {
             Ok(payload) => payload.map(String::into_bytes),
             Err(e) => return Err(format!("payload is no string: {e}")),
         };
-        if self.headers.len() % 2 != 0 {
+        if !self.headers.len().is_multiple_of(2) {
             return Err("headers are no flat list of names and values".into());
         }
         let headers = self.headers.chunks_exact(2).map(|pair| {

@@ -110,7 +110,7 @@ fn play(
     let finished = || summary().map_or(0, |run| run.sessions);
     let mut traffic = Traffic::new(profile);
     let started = Instant::now();
-    while let Some(event) = traffic.next() {
+    for event in traffic.by_ref() {
         let due = Duration::from_secs_f64(event.at.since(start).as_secs_f64() / speed);
         while let Some(ahead) = due.checked_sub(started.elapsed()).filter(|ahead| *ahead > Duration::from_millis(5)) {
             thread::sleep(ahead.min(Duration::from_millis(50)));

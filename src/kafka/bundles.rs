@@ -38,7 +38,7 @@ impl BundleReader {
     /// `Fatal` when the client can't be made.
     pub fn new(settings: &Settings, topics: &Topics) -> Result<Self, BrokerError> {
         let client = BaseConsumer::from_config_and_context(&settings.reader("bundles"), Logging)
-            .map_err(|error| errors::other("bundle reader", &error))?;
+            .map_err(|error| errors::creation("bundle reader", &error))?;
         Ok(Self {
             client: Some(client),
             topic: topics.bundles.clone(),

@@ -7,14 +7,14 @@
 //! The end of the partition is a last stable offset at or past that high watermark, so no decided record is missed. The
 //! offsets of records say nothing of the end: transaction markers and compaction take some.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::thread;
 use std::time::Duration;
 
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::{Message, Offset as Position, TopicPartitionList};
+use rdkafka::{ClientConfig, Message, Offset as Position, TopicPartitionList};
 use tracing::debug;
 
 use super::client::{Deadline, drop_within};
@@ -26,25 +26,34 @@ use crate::ids::{Offset, Partition};
 use crate::worker::{BrokerError, RestoreProgress};
 
 /// For one question about watermarks, which a healthy broker answers in milliseconds.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least that such a question gets within a read's budget.
 const LEAST_LOOKUP: Duration = Duration::from_millis(500);
 /// Between two looks at a transaction that is not decided.
 const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reads changelog partitions. Each partition that is being restored has a client of its own.
+/// Records of other partitions that one read may leave for theirs; past it their turn comes first.
+const MAX_BUFFERED_BYTES: usize = 8 << 20;
+
+/// Takes key and value.
+type Visit<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>);
+
+/// Reads changelog partitions: any number at once, each in its turn.
 pub struct Changelog {
     settings: Settings,
     topic: String,
-    /// See every record, and only decided ones; made at the first restore, dropped with the last.
-    probes: Option<Probes>,
+    /// Made at the first restore, dropped with the last.
+    clients: Option<Clients>,
     restores: BTreeMap<Partition, Restore>,
+    buffered_bytes: usize,
 }
 
-struct Probes {
+struct Clients {
+    /// See every record, and only decided ones.
     uncommitted: BaseConsumer<Logging>,
     committed: BaseConsumer<Logging>,
+    reader: BaseConsumer<Logging>,
 }
 
 enum Restore {
@@ -52,41 +61,112 @@ enum Restore {
     Settling {
         end: Offset,
     },
-    Reading(Box<BaseConsumer<Logging>>),
+    Reading(Reading),
     Done,
+}
+
+#[derive(Default)]
+struct Reading {
+    /// Key and value of records that came in another partition's turn.
+    buffer: VecDeque<(Vec<u8>, Option<Vec<u8>>)>,
+    ended: bool,
 }
 
 impl Changelog {
     /// A reader of the changelog topic. Connects at the first `open`.
     #[must_use]
     pub fn new(settings: &Settings, topics: &Topics) -> Self {
-        Self { settings: settings.clone(), topic: topics.changelog.clone(), probes: None, restores: BTreeMap::new() }
+        Self {
+            settings: settings.clone(),
+            topic: topics.changelog.clone(),
+            clients: None,
+            restores: BTreeMap::new(),
+            buffered_bytes: 0,
+        }
     }
 
-    fn probes(&mut self) -> Result<&Probes, BrokerError> {
-        if self.probes.is_none() {
-            self.probes = Some(Probes {
-                uncommitted: self.probe(Isolation::ReadUncommitted)?,
-                committed: self.probe(Isolation::ReadCommitted)?,
+    fn connect(&mut self) -> Result<(), BrokerError> {
+        if self.clients.is_none() {
+            let make = |config: &ClientConfig| {
+                BaseConsumer::from_config_and_context(config, Logging)
+                    .map_err(|error| errors::creation("changelog", &error))
+            };
+            self.clients = Some(Clients {
+                uncommitted: make(&self.settings.prober(Isolation::ReadUncommitted))?,
+                committed: make(&self.settings.prober(Isolation::ReadCommitted))?,
+                reader: make(&self.settings.reader("restore"))?,
             });
         }
-        Ok(self.probes.as_ref().expect("the probes were just made"))
+        Ok(())
     }
 
-    fn probe(&self, isolation: Isolation) -> Result<BaseConsumer<Logging>, BrokerError> {
-        BaseConsumer::from_config_and_context(&self.settings.prober(isolation), Logging)
-            .map_err(|error| errors::other("changelog", &error))
+    fn clients(&self) -> Result<&Clients, BrokerError> {
+        self.clients.as_ref().ok_or_else(|| BrokerError::Fatal("no changelog partition is open".into()))
     }
 
-    fn reader(&self, partition: Partition) -> Result<BaseConsumer<Logging>, BrokerError> {
-        let client = BaseConsumer::from_config_and_context(&self.settings.reader("restore"), Logging)
-            .map_err(|error| errors::other("changelog", &error))?;
+    fn start_reading(&mut self, partition: Partition) -> Result<(), BrokerError> {
+        let list = self.list(partition)?;
+        let reader = &self.clients()?.reader;
+        reader.incremental_assign(&list).map_err(|error| errors::other("assign changelog", &error))?;
+        self.restores.insert(partition, Restore::Reading(Reading::default()));
+        Ok(())
+    }
+
+    fn list(&self, partition: Partition) -> Result<TopicPartitionList, BrokerError> {
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(&self.topic, partition.0, Position::Beginning)
-            .and_then(|()| client.assign(&list))
             .map_err(|error| errors::other("assign changelog", &error))?;
-        Ok(client)
+        Ok(list)
     }
+
+    /// Hands over what other turns left for this partition; whether that was all of it.
+    fn drain(&mut self, partition: Partition, visit: Visit<'_>) -> bool {
+        let Some(Restore::Reading(reading)) = self.restores.get_mut(&partition) else { return false };
+        for (key, value) in reading.buffer.drain(..) {
+            self.buffered_bytes -= bytes(&key, value.as_deref());
+            visit(&key, value.as_deref());
+        }
+        reading.ended
+    }
+
+    /// Polls once; what is not for this partition is kept for its own turn.
+    fn poll(&mut self, partition: Partition, timeout: Duration, visit: Visit<'_>) -> Result<(), BrokerError> {
+        let clients = self.clients.as_ref().expect("the clients are there while a restore is open");
+        match clients.reader.poll(timeout) {
+            None => {}
+            Some(Ok(message)) => {
+                let (key, value) = (message.key().unwrap_or_default(), message.payload());
+                let of = Partition(message.partition());
+                if of == partition {
+                    visit(key, value);
+                } else if let Some(Restore::Reading(reading)) = self.restores.get_mut(&of) {
+                    self.buffered_bytes += bytes(key, value);
+                    reading.buffer.push_back((key.to_vec(), value.map(<[u8]>::to_vec)));
+                }
+            }
+            Some(Err(KafkaError::PartitionEOF(of))) => {
+                if let Some(Restore::Reading(reading)) = self.restores.get_mut(&Partition(of)) {
+                    reading.ended = true;
+                }
+            }
+            Some(Err(error)) => return Err(unreadable(&error, &self.topic, &self.settings.group_id)),
+        }
+        Ok(())
+    }
+
+    /// Takes a partition from the reader.
+    fn stop_reading(&mut self, reading: &Reading, partition: Partition) {
+        self.buffered_bytes -= reading.buffer.iter().map(|(key, value)| bytes(key, value.as_deref())).sum::<usize>();
+        if let (Ok(list), Ok(clients)) = (self.list(partition), self.clients())
+            && let Err(error) = clients.reader.incremental_unassign(&list)
+        {
+            debug!(%partition, %error, "changelog partition was not given back");
+        }
+    }
+}
+
+fn bytes(key: &[u8], value: Option<&[u8]>) -> usize {
+    key.len() + value.map_or(0, <[u8]>::len)
 }
 
 /// The low and the high watermark; for a read_committed client the latter is the last stable offset.
@@ -106,9 +186,9 @@ fn watermarks(
 
 impl crate::worker::ChangelogReader for Changelog {
     fn open(&mut self, partition: Partition) -> Result<(), BrokerError> {
-        self.close(partition);
-        let topic = self.topic.clone();
-        let (low, end) = watermarks(&self.probes()?.uncommitted, &topic, partition, LOOKUP_TIMEOUT)?;
+        self.stop(partition);
+        self.connect()?;
+        let (low, end) = watermarks(&self.clients()?.uncommitted, &self.topic, partition, LOOKUP_TIMEOUT)?;
         debug!(%partition, %low, %end, "changelog restore opened");
         let restore = if low == end { Restore::Done } else { Restore::Settling { end } };
         self.restores.insert(partition, restore);
@@ -128,49 +208,56 @@ impl crate::worker::ChangelogReader for Changelog {
                 Some(Restore::Done) => return Ok(RestoreProgress::Done),
                 Some(Restore::Settling { end }) => {
                     let end = *end;
-                    let topic = self.topic.clone();
                     let timeout = deadline.remaining().max(LEAST_LOOKUP);
-                    let (_, stable) = watermarks(&self.probes()?.committed, &topic, partition, timeout)?;
+                    let (_, stable) = watermarks(&self.clients()?.committed, &self.topic, partition, timeout)?;
                     if stable >= end {
-                        let reader = self.reader(partition)?;
-                        self.restores.insert(partition, Restore::Reading(Box::new(reader)));
+                        self.start_reading(partition)?;
                     } else {
                         thread::sleep(SETTLE_PAUSE.min(deadline.remaining()));
                     }
                 }
-                Some(Restore::Reading(client)) => match client.poll(deadline.remaining()) {
-                    None => {}
-                    Some(Ok(message)) => visit(message.key().unwrap_or_default(), message.payload()),
-                    Some(Err(KafkaError::PartitionEOF(_))) => {
-                        if let Some(Restore::Reading(client)) = self.restores.insert(partition, Restore::Done) {
-                            drop_within(client, CLOSE_TIMEOUT, "changelog reader");
+                Some(Restore::Reading(_)) => {
+                    if self.drain(partition, visit) {
+                        if let Some(Restore::Reading(reading)) = self.restores.insert(partition, Restore::Done) {
+                            self.stop_reading(&reading, partition);
                         }
+                        return Ok(RestoreProgress::Done);
                     }
-                    Some(Err(error)) => return Err(unreadable(&error, &self.topic, &self.settings.group_id)),
-                },
+                    if self.buffered_bytes >= MAX_BUFFERED_BYTES {
+                        return Ok(RestoreProgress::Restoring);
+                    }
+                    self.poll(partition, deadline.remaining(), visit)?;
+                }
             }
-            if deadline.passed() && !matches!(self.restores.get(&partition), Some(Restore::Done)) {
+            if deadline.passed() {
                 return Ok(RestoreProgress::Restoring);
             }
         }
     }
 
     fn close(&mut self, partition: Partition) {
-        if let Some(Restore::Reading(client)) = self.restores.remove(&partition) {
-            drop_within(client, CLOSE_TIMEOUT, "changelog reader");
-        }
+        self.stop(partition);
         if self.restores.is_empty()
-            && let Some(probes) = self.probes.take()
+            && let Some(clients) = self.clients.take()
         {
-            drop_within(probes, CLOSE_TIMEOUT, "changelog probes");
+            drop_within(clients, CLOSE_TIMEOUT, "changelog reader");
+        }
+    }
+}
+
+impl Changelog {
+    fn stop(&mut self, partition: Partition) {
+        if let Some(Restore::Reading(reading)) = self.restores.remove(&partition) {
+            self.stop_reading(&reading, partition);
         }
     }
 }
 
 impl Drop for Changelog {
     fn drop(&mut self) {
-        let restores = std::mem::take(&mut self.restores);
-        drop_within((restores, self.probes.take()), CLOSE_TIMEOUT, "changelog");
+        if let Some(clients) = self.clients.take() {
+            drop_within(clients, CLOSE_TIMEOUT, "changelog reader");
+        }
     }
 }
 

@@ -3,15 +3,10 @@
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::error::KafkaError;
-use rdkafka::producer::BaseProducer;
-use thiserror::Error;
+use rdkafka::config::RDKafkaLogLevel;
 
-use super::context::Logging;
+use super::properties::{CONSUMER_ONLY, PRODUCER_ONLY, is_among};
 use super::settings::Settings;
-use super::transaction::Deliveries;
 
 /// Time a transaction may stay open, unless `transaction.timeout.ms` says otherwise.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,101 +16,12 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(45);
 const RECEIVE_BYTES: u64 = 100_000_000;
 const RESPONSE_OVERHEAD_BYTES: u64 = 1024;
 
-/// Properties of the service itself: correctness rests on them.
-const OWNED: [(&str, &str); 17] = [
-    ("bootstrap.servers", "kafka.bootstrap_servers"),
-    ("metadata.broker.list", "kafka.bootstrap_servers"),
-    ("group.id", "kafka.group_id"),
-    ("transactional.id", "kafka.group_id and kafka.instance"),
-    ("isolation.level", "the service"),
-    ("enable.auto.commit", "the service"),
-    ("auto.commit.enable", "the service"),
-    ("enable.auto.offset.store", "the service"),
-    ("auto.offset.reset", "the service"),
-    ("enable.partition.eof", "the service"),
-    ("enable.idempotence", "the service"),
-    ("acks", "the service"),
-    ("request.required.acks", "the service"),
-    ("statistics.interval.ms", "the service"),
-    ("log.queue", "the service"),
-    ("offset.store.method", "the service"),
-    ("test.mock.num.brokers", "the demo"),
-];
-
-/// Consumers only; a producer would warn of them. From librdkafka's CONFIGURATION.md, column C.
-const CONSUMER_ONLY: [&str; 24] = [
-    "group.",
-    "partition.assignment.strategy",
-    "session.timeout.ms",
-    "heartbeat.interval.ms",
-    "coordinator.query.interval.ms",
-    "max.poll.interval.ms",
-    "enable.auto.commit",
-    "auto.commit.",
-    "enable.auto.offset.store",
-    "queued.",
-    "fetch.",
-    "max.partition.fetch.bytes",
-    "isolation.level",
-    "consume_cb",
-    "rebalance_cb",
-    "offset_commit_cb",
-    "enable.partition.eof",
-    "check.crcs",
-    "auto.offset.reset",
-    "offset.store.",
-    "consume.callback.",
-    "client.rack",
-    "share.",
-    "max.poll.records",
-];
-
-/// Producers only; a consumer would warn of them. From librdkafka's CONFIGURATION.md, column P.
-const PRODUCER_ONLY: [&str; 24] = [
-    "transactional.id",
-    "transaction.timeout.ms",
-    "enable.idempotence",
-    "enable.gapless.guarantee",
-    "queue.buffering.",
-    "linger.ms",
-    "message.send.max.retries",
-    "retries",
-    "compression.",
-    "batch.",
-    "delivery.",
-    "dr_cb",
-    "dr_msg_cb",
-    "sticky.partitioning.linger.ms",
-    "request.required.acks",
-    "acks",
-    "request.timeout.ms",
-    "message.timeout.ms",
-    "queuing.strategy",
-    "produce.offset.report",
-    "partitioner",
-    "partitioner_cb",
-    "msg_order_cmp",
-    "on_delivery",
-];
-
 /// Other names of properties that have a default here.
 const ALIASES: [(&str, &str); 3] = [
     ("linger.ms", "queue.buffering.max.ms"),
     ("compression.type", "compression.codec"),
     ("fetch.message.max.bytes", "max.partition.fetch.bytes"),
 ];
-
-/// A property under `[kafka.properties]` that can't be used.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum PropertyError {
-    #[error("kafka.properties.\"{name}\" is set by {owner} and can't be set here")]
-    Owned { name: String, owner: &'static str },
-    #[error("kafka.properties.\"{name}\": {reason}")]
-    Refused { name: String, reason: String },
-    /// Properties that are fine alone, not together; or a file, such as a certificate, that can't be read.
-    #[error("kafka.properties as a whole: {0}")]
-    Combination(String),
-}
 
 /// Whose uncommitted records a reader sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,42 +31,15 @@ pub(super) enum Isolation {
 }
 
 impl Settings {
-    /// Checks every property without a broker.
-    ///
-    /// # Errors
-    /// All properties that can't be used, without the values of those that look secret.
-    pub fn check(&self) -> Result<(), Vec<PropertyError>> {
-        let mut errors: Vec<_> = self.properties.iter().filter_map(|(name, value)| check_one(name, value)).collect();
-        if errors.is_empty() {
-            errors.extend(self.check_together());
-        }
-        if errors.is_empty() { Ok(()) } else { Err(errors) }
-    }
-
-    /// Makes both clients, which reads certificates and weighs properties against each other; then drops them.
-    fn check_together(&self) -> Option<PropertyError> {
-        let mut consumer = self.consumer(0);
-        let mut producer = self.producer(0, true);
-        for config in [&mut consumer, &mut producer] {
-            config.remove("bootstrap.servers").remove("group.id");
-        }
-        let consumer = BaseConsumer::from_config_and_context(&consumer, Logging).err();
-        let producer = BaseProducer::from_config_and_context(&producer, Deliveries::default()).err();
-        let error = consumer.or(producer)?;
-        let text = match error {
-            KafkaError::ClientCreation(text) => text,
-            KafkaError::ClientConfig(_, text, name, _) if !is_secret(&name) => text,
-            KafkaError::ClientConfig(_, _, name, _) => format!("invalid value for \"{name}\""),
-            other => other.to_string(),
-        };
-        Some(PropertyError::Combination(text))
-    }
-
     /// A member of the group.
     pub(super) fn consumer(&self, slot: usize) -> ClientConfig {
         let mut config = self.common(&PRODUCER_ONLY, &self.client_id(slot));
         self.bounded_fetch(&mut config, 16 * 1024);
         self.default(&mut config, "partition.assignment.strategy", "cooperative-sticky");
+        // Each worker is a member of its own: with one id for all, they would fence each other for ever.
+        if let Some(instance) = self.properties.get("group.instance.id") {
+            config.set("group.instance.id", format!("{instance}-{slot}"));
+        }
         config
             .set("group.id", &self.group_id)
             .set("isolation.level", "read_committed")
@@ -204,7 +83,7 @@ impl Settings {
     pub(super) fn admin(&self) -> ClientConfig {
         let mut config = self.common(&CONSUMER_ONLY, &format!("{}-{}-admin", self.group_id, self.instance));
         // The admin client is a producer to librdkafka, but only these are of use to it.
-        for (name, _) in &self.properties {
+        for name in self.properties.keys() {
             if is_among(&PRODUCER_ONLY, name) {
                 config.remove(name);
             }
@@ -245,6 +124,8 @@ impl Settings {
         let debugs = self.properties.contains_key("debug");
         config.set_log_level(if debugs { RDKafkaLogLevel::Debug } else { RDKafkaLogLevel::Info });
         config.set("client.id", client_id).set("log.connection.close", "false");
+        // librdkafka's 10 s would keep a broker that is back waiting.
+        config.set("reconnect.backoff.max.ms", "2000");
         for (name, value) in self.properties.iter().filter(|(name, _)| !is_among(not, name)) {
             config.set(name, value);
         }
@@ -277,83 +158,9 @@ impl Settings {
     }
 }
 
-fn check_one(name: &str, value: &str) -> Option<PropertyError> {
-    if let Some((_, owner)) = OWNED.iter().find(|(owned, _)| *owned == name) {
-        return Some(PropertyError::Owned { name: name.into(), owner });
-    }
-    if name == "group.protocol" && value != "classic" {
-        let reason = "only \"classic\" is supported: the new protocol is unsound in the bundled librdkafka".into();
-        return Some(PropertyError::Refused { name: name.into(), reason });
-    }
-    let error = ClientConfig::new().set(name, value).create_native_config().err()?;
-    let reason = match error {
-        _ if is_secret(name) => "invalid value".into(),
-        KafkaError::ClientConfig(_, reason, _, _) => reason,
-        other => other.to_string(),
-    };
-    Some(PropertyError::Refused { name: name.into(), reason })
-}
-
-/// Whether a list has that name, or its prefix where the entry ends with a dot.
-fn is_among(list: &[&str], name: &str) -> bool {
-    list.iter().any(|entry| if entry.ends_with('.') { name.starts_with(entry) } else { *entry == name })
-}
-
-fn is_secret(name: &str) -> bool {
-    ["password", "secret", "token", "oauthbearer", "pem", "username", "credential", "assertion", "principal"]
-        .iter()
-        .any(|word| name.contains(word))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn settings(properties: &[(&str, &str)]) -> Settings {
-        Settings {
-            bootstrap_servers: "127.0.0.1:1".into(),
-            group_id: "group".into(),
-            instance: "a".into(),
-            properties: properties.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
-        }
-    }
-
-    #[test]
-    fn defaults_alone_are_accepted() {
-        assert_eq!(settings(&[]).check(), Ok(()));
-    }
-
-    #[test]
-    fn every_bad_property_is_named_and_no_secret_is_shown() {
-        let errors = settings(&[
-            ("acks", "1"),
-            ("group.protocol", "consumer"),
-            ("linger.ms", "soon"),
-            ("no.such.thing", "1"),
-            ("sasl.oauthbearer.client.secretx", "hunter2"),
-        ])
-        .check()
-        .unwrap_err();
-        let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            texts,
-            [
-                "kafka.properties.\"acks\" is set by the service and can't be set here",
-                "kafka.properties.\"group.protocol\": only \"classic\" is supported: the new protocol is unsound in the \
-                 bundled librdkafka",
-                "kafka.properties.\"linger.ms\": Invalid value for configuration property \"linger.ms\"",
-                "kafka.properties.\"no.such.thing\": No such configuration property: \"no.such.thing\"",
-                "kafka.properties.\"sasl.oauthbearer.client.secretx\": invalid value",
-            ]
-        );
-    }
-
-    #[test]
-    fn properties_that_contradict_each_other_are_refused() {
-        let errors =
-            settings(&[("session.timeout.ms", "20000"), ("max.poll.interval.ms", "10000")]).check().unwrap_err();
-        assert!(matches!(&errors[..], [PropertyError::Combination(_)]), "{errors:?}");
-    }
+    use super::super::properties::tests::settings;
 
     #[test]
     fn the_user_goes_before_the_defaults_under_any_name_and_the_service_before_the_user() {
@@ -362,6 +169,7 @@ mod tests {
             ("compression.type", "zstd"),
             ("isolation.level", "read_uncommitted"),
             ("fetch.max.bytes", "200000000"),
+            ("group.instance.id", "pod-1"),
         ]);
         let producer = settings.producer(3, true);
         assert_eq!(producer.get("linger.ms"), None);
@@ -373,6 +181,8 @@ mod tests {
         let consumer = settings.consumer(3);
         assert_eq!(consumer.get("isolation.level"), Some("read_committed"));
         assert_eq!(consumer.get("compression.type"), None);
+        assert_eq!(consumer.get("group.instance.id"), Some("pod-1-3"));
+        assert_eq!(settings.reader("restore").get("group.instance.id"), None);
         assert_eq!(consumer.get("receive.message.max.bytes"), Some("200001024"));
     }
 }

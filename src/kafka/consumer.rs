@@ -3,24 +3,20 @@
 //! librdkafka asks for a rebalance in the middle of a poll; the question is kept and handed to the worker as an event of
 //! its own. The group waits until the worker answers with `assign` or `unassign`, so the worker can commit in between.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
-use rdkafka::consumer::{
-    BaseConsumer, CommitMode, Consumer as _, ConsumerContext, ConsumerGroupMetadata, RebalanceProtocol,
-};
-use rdkafka::error::{KafkaError, KafkaResult};
-use rdkafka::types::RDKafkaRespErr;
-use rdkafka::{ClientContext, Message, Offset as Position, TopicPartitionList};
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerGroupMetadata};
+use rdkafka::error::KafkaError;
+use rdkafka::{Message, Offset as Position, TopicPartitionList};
 use tracing::debug;
 
 use super::assignment::Assignment;
 use super::client::{Deadline, drop_within};
+use super::group::{Group, Rebalance, accept_none, is_cooperative, locked, release_all};
 use super::settings::{Settings, Topics};
-use super::{context, errors, records, statistics};
+use super::{errors, records};
 use crate::clock::SystemClock;
 use crate::ids::{Offset, Partition};
 use crate::time::Clock;
@@ -43,74 +39,14 @@ pub struct Consumer {
     clock: SystemClock,
 }
 
-/// What the group asked for.
-#[derive(Debug)]
-enum Rebalance {
-    Assign(Vec<Partition>),
-    Revoke { partitions: Vec<Partition>, lost: bool },
-}
-
-/// The callbacks of a poll.
-struct Group {
-    topic: String,
-    asked: Mutex<VecDeque<Rebalance>>,
-    ends: Mutex<std::collections::BTreeMap<Partition, Offset>>,
-    is_connected: AtomicBool,
-    /// From now on rebalances are answered at once: the client waits for them as it goes.
-    closing: AtomicBool,
-}
-
-impl ClientContext for Group {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        context::log(level, facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        context::log_error(&error, reason);
-    }
-
-    fn stats_raw(&self, json: &[u8]) {
-        if let Some(seen) = statistics::read(json, &self.topic) {
-            locked(&self.ends).extend(seen.ends);
-            self.is_connected.store(seen.is_connected, Ordering::Release);
-        }
-    }
-}
-
-impl ConsumerContext for Group {
-    fn rebalance(&self, client: &BaseConsumer<Self>, kind: RDKafkaRespErr, list: &mut TopicPartitionList) {
-        let assigns = kind == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
-        if self.closing.load(Ordering::Acquire) {
-            let answered = if assigns { accept_none(client) } else { release_all(client) };
-            if let Err(error) = answered {
-                debug!(%error, "rebalance while closing");
-            }
-            return;
-        }
-        let partitions = list.elements().iter().map(|element| Partition(element.partition())).collect();
-        locked(&self.asked).push_back(if assigns {
-            Rebalance::Assign(partitions)
-        } else {
-            Rebalance::Revoke { partitions, lost: client.assignment_lost() }
-        });
-    }
-}
-
 impl Consumer {
     /// Joins the group as member `slot` of this process and subscribes to the events topic.
     ///
     /// # Errors
     /// `Fatal` when the client can't be made.
     pub fn new(settings: &Settings, topics: &Topics, slot: usize) -> Result<Self, BrokerError> {
-        let context = Group {
-            topic: topics.events.clone(),
-            asked: Mutex::default(),
-            ends: Mutex::default(),
-            is_connected: AtomicBool::new(false),
-            closing: AtomicBool::new(false),
-        };
-        let client = BaseConsumer::from_config_and_context(&settings.consumer(slot), context)
-            .map_err(|error| errors::other("consumer", &error))?;
+        let client = BaseConsumer::from_config_and_context(&settings.consumer(slot), Group::new(&topics.events))
+            .map_err(|error| errors::creation("consumer", &error))?;
         client.subscribe(&[&topics.events]).map_err(|error| errors::other("subscribe", &error))?;
         Ok(Self {
             client: Some(client),
@@ -145,7 +81,7 @@ impl Consumer {
         each_done("pause", &list)
     }
 
-    /// Hands a rebalance to the worker; one of no partitions is answered here.
+    /// Hands a rebalance to the worker; a revocation of nothing is answered here.
     fn hand_over(&mut self, asked: Rebalance, visit: &mut dyn FnMut(Polled<'_>)) -> Result<(), BrokerError> {
         let client = open(&self.client)?;
         match asked {
@@ -157,12 +93,7 @@ impl Consumer {
                     return Ok(());
                 }
                 self.assignment.granted(&partitions);
-                if partitions.is_empty() {
-                    self.assignment.take_owed_assign();
-                    accept_none(client).map_err(|error| errors::other("assign", &error))?;
-                } else {
-                    visit(Polled::Assigned(partitions));
-                }
+                visit(Polled::Assigned(partitions));
             }
             Rebalance::Revoke { partitions, lost } => {
                 self.assignment.revoked(&partitions, lost);
@@ -329,7 +260,7 @@ impl crate::worker::Consumer for Consumer {
         let deadline = Deadline::after(timeout);
         client.context().closing.store(true, Ordering::Release);
         // What was asked and not answered, and what is still held, would be waited for.
-        if let Err(error) = release_all(&client) {
+        if let Err(error) = accept_none(&client).and_then(|()| release_all(&client)) {
             debug!(%error, "release while closing");
         }
         drop_within(client, deadline.remaining(), "consumer");
@@ -346,23 +277,6 @@ fn open(client: &Option<BaseConsumer<Group>>) -> Result<&BaseConsumer<Group>, Br
     client.as_ref().ok_or_else(|| BrokerError::Fatal("the consumer is closed".into()))
 }
 
-fn is_cooperative(client: &BaseConsumer<Group>) -> bool {
-    matches!(client.rebalance_protocol(), RebalanceProtocol::Cooperative)
-}
-
-fn accept_none(client: &BaseConsumer<Group>) -> KafkaResult<()> {
-    let none = TopicPartitionList::new();
-    if is_cooperative(client) { client.incremental_assign(&none) } else { client.assign(&none) }
-}
-
-fn release_all(client: &BaseConsumer<Group>) -> KafkaResult<()> {
-    if is_cooperative(client) { client.incremental_unassign(&client.assignment()?) } else { client.unassign() }
-}
-
 fn each_done(call: &str, list: &TopicPartitionList) -> Result<(), BrokerError> {
     list.elements().iter().try_for_each(|element| element.error().map_err(|error| errors::other(call, &error)))
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

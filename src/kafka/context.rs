@@ -39,6 +39,11 @@ impl ClientContext for Logging {
 
 impl ConsumerContext for Logging {}
 
+/// Whether to say this now, and how often it was withheld; for what a peer can cause again and again.
+pub(super) fn admit(message: &str) -> Option<u64> {
+    LIMITER.admit(message)
+}
+
 /// One line of librdkafka's log.
 pub(super) fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
     let message = without_thread(message);
@@ -82,6 +87,13 @@ fn without_thread(message: &str) -> &str {
     }
 }
 
+/// What makes a message another one: neither numbers, nor how long a connection took to fail, nor which of the several
+/// connections to a broker it was.
+fn essence(message: &str) -> &str {
+    let message = message.find("Connect to ").map_or(message, |start| &message[start..]);
+    message.split_once(" (after ").map_or(message, |(essence, _)| essence)
+}
+
 /// Which messages were logged of late.
 #[derive(Debug, Default)]
 struct Limiter {
@@ -103,8 +115,7 @@ impl Limiter {
     }
 
     fn admit_at(&self, message: &str, now: Duration) -> Option<u64> {
-        // Times and counts make no message a new one.
-        let key: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let key: String = essence(message).chars().filter(|c| !c.is_ascii_digit()).collect();
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = recent.get_mut(&key) {
             if now.saturating_sub(known.logged_at) < SILENCE {
@@ -130,11 +141,14 @@ mod tests {
     fn a_message_is_logged_once_in_five_seconds_and_tells_how_often_it_came() {
         let limiter = Limiter::default();
         let at = |ms, text| limiter.admit_at(text, Duration::from_millis(ms));
-        assert_eq!(at(0, "connect to 127.0.0.1:9092 failed after 1ms"), Some(0));
-        assert_eq!(at(900, "connect to 127.0.0.1:9092 failed after 2ms"), None);
+        let refused = "a:9092/1: Connect to ipv4#127.0.0.1:9092 failed: refused (after 1ms in state CONNECT)";
+        let suppressed =
+            "GroupCoordinator: a:9092: Connect to ipv4#127.0.0.1:9092 failed: refused (after 0ms, 3 identical)";
+        assert_eq!(at(0, refused), Some(0));
+        assert_eq!(at(900, suppressed), None);
         assert_eq!(at(950, "another"), Some(0));
-        assert_eq!(at(4999, "connect to 127.0.0.1:9092 failed after 0ms"), None);
-        assert_eq!(at(5000, "connect to 127.0.0.1:9092 failed after 7ms"), Some(2));
+        assert_eq!(at(4999, refused), None);
+        assert_eq!(at(5000, suppressed), Some(2));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use rdkafka::error::{KafkaError, RDKafkaError, RDKafkaErrorCode as Code};
 
+use super::properties;
 use crate::worker::BrokerError;
 
 /// Whether another producer or member has taken this one's place for good.
@@ -101,6 +102,11 @@ pub(super) fn lookup(call: &str, error: &KafkaError) -> BrokerError {
     }
 }
 
+/// A client that can't be made.
+pub(super) fn creation(what: &str, error: &KafkaError) -> BrokerError {
+    BrokerError::Fatal(format!("the kafka {what} can't be made: {}", properties::why_not_made(error)))
+}
+
 /// An error of a call that only a broken client refuses.
 pub(super) fn other(call: &str, error: &KafkaError) -> BrokerError {
     BrokerError::Fatal(format!("{call}: {error}"))
@@ -141,6 +147,16 @@ mod tests {
         for code in [Code::BadMessage, Code::BadCompression, Code::InvalidMessage, Code::Fatal] {
             assert!(matches!(poll_error(code), BrokerError::Fatal(_)), "{code:?}");
         }
+    }
+
+    #[test]
+    fn a_client_that_can_not_be_made_shows_no_secret() {
+        let error = rdkafka::ClientConfig::new()
+            .set("sasl.passwort", "hunter2")
+            .create_native_config()
+            .map(|_| ())
+            .expect_err("no such property");
+        assert!(!creation("consumer", &error).to_string().contains("hunter2"));
     }
 
     #[test]

@@ -13,13 +13,15 @@ use super::client::{Deadline, drop_within};
 use super::consumer::GroupMetadata;
 use super::settings::{DeadLetterPayload, Settings, Topics};
 use super::transaction::{self, Deliveries};
-use super::{errors, records};
+use super::{context, errors, records};
 use crate::ids::{Offset, Partition};
 use crate::task::DeadLetter;
 use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee};
 
 /// One try to reach the transaction coordinator; the caller tries again.
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// One try of an abort, while the reports of purged records wait to be read.
+const ABORT_TRY: Duration = Duration::from_millis(100);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes bundles, changelog and dead letters, in transactions unless the guarantee is `at_least_once`.
@@ -47,7 +49,7 @@ impl Producer {
     ) -> Result<Self, BrokerError> {
         let config = settings.producer(slot, guarantee == ProcessingGuarantee::ExactlyOnce);
         let client = BaseProducer::from_config_and_context(&config, Deliveries::default())
-            .map_err(|error| errors::other("producer", &error))?;
+            .map_err(|error| errors::creation("producer", &error))?;
         Ok(Self {
             client: Some(client),
             topics: topics.clone(),
@@ -87,10 +89,11 @@ impl Producer {
             Err(KafkaError::MessageProduction(Code::MessageSizeTooLarge))
                 if self.payload == DeadLetterPayload::Keep =>
             {
-                warn!(
-                    partition = %letter.partition, offset = %letter.offset, bytes = letter.payload.len(),
-                    "dead letter is too large to copy and is written without its payload"
-                );
+                let message = "dead letter is too large to copy and is written without its payload";
+                if let Some(repeated) = context::admit(message) {
+                    let (partition, offset) = (letter.partition, letter.offset);
+                    warn!(%partition, %offset, bytes = letter.payload.len(), repeated, "{message}");
+                }
                 self.queue(record(DeadLetterPayload::Drop))
             }
             result => result.map_err(|error| refused(self.client(), &self.topics.dead_letters, &error)),
@@ -182,26 +185,27 @@ impl crate::worker::Producer for Producer {
 
     fn abort(&mut self) -> Result<(), BrokerError> {
         let deadline = Deadline::after(self.timeout);
-        self.client().purge(PurgeConfig::default().queue());
-        let settled = transaction::settle(self.client(), deadline);
-        self.client().context().take_failure();
         if !self.is_transactional() {
+            self.client().purge(PurgeConfig::default().queue());
+            transaction::settle(self.client(), deadline);
+            self.client().context().take_failure();
             return Ok(());
         }
-        if !settled {
-            transaction::verdict(self.client())?;
-            return Err(BrokerError::Fatal("abort transaction: records are still on their way".into()));
-        }
+        // The first call purges the queue in a way that keeps the sequence of records whole, which a purge from here
+        // would not; it can't finish before the reports of that are read, so it is called again after.
         loop {
-            let result = self.client().abort_transaction(deadline.remaining());
+            let result = self.client().abort_transaction(ABORT_TRY.min(deadline.remaining()));
             match result.map_err(|error| errors::transaction("abort transaction", &error)) {
-                Err(BrokerError::Retriable(text) | BrokerError::Abortable(text)) if deadline.passed() => {
-                    return Err(BrokerError::Fatal(text));
+                Err(BrokerError::Retriable(text) | BrokerError::Abortable(text)) => {
+                    if deadline.passed() {
+                        return Err(BrokerError::Fatal(text));
+                    }
+                    transaction::settle(self.client(), deadline);
                 }
-                Err(BrokerError::Retriable(_) | BrokerError::Abortable(_)) => {
-                    self.client().poll(Duration::from_millis(10));
+                result => {
+                    self.client().context().take_failure();
+                    return result;
                 }
-                result => return result,
             }
         }
     }

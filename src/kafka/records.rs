@@ -53,3 +53,29 @@ pub(super) fn dead_letter_headers(letter: &DeadLetter, topic: &str, payload: Dea
 pub(super) fn owned_headers<'a>(headers: impl IntoIterator<Item = (&'a str, Option<&'a [u8]>)>) -> OwnedHeaders {
     headers.into_iter().fold(OwnedHeaders::new(), |all, (key, value)| all.insert(NativeHeader { key, value }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Headers whose second name is not UTF-8, as rdkafka reads them.
+    struct Foreign;
+
+    impl Headers for Foreign {
+        fn count(&self) -> usize {
+            3
+        }
+
+        fn try_get(&self, index: usize) -> Option<NativeHeader<'_, &[u8]>> {
+            let key = ["first", "", "third"][index];
+            assert!(!key.is_empty(), "called `Result::unwrap()` on an `Err` value");
+            Some(NativeHeader { key, value: None })
+        }
+    }
+
+    #[test]
+    fn a_header_whose_name_is_not_utf8_is_left_out() {
+        let names: Vec<_> = headers(&Foreign).into_iter().map(|header| header.name).collect();
+        assert_eq!(names, ["first", "third"]);
+    }
+}

@@ -11,11 +11,12 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{IsError, KafkaError, RDKafkaErrorCode as Code};
 use thiserror::Error;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::client::Deadline;
 use super::config::Isolation;
 use super::context::Logging;
+use super::properties;
 use super::settings::{Settings, Topics};
 
 /// Why the service can't start on this cluster.
@@ -72,7 +73,7 @@ pub struct ClusterInfo {
 pub fn connect(settings: &Settings, timeout: Duration) -> Result<ClusterInfo, CheckError> {
     let deadline = Deadline::after(timeout);
     let client = BaseConsumer::from_config_and_context(&settings.prober(Isolation::ReadCommitted), Logging)
-        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(error.to_string())]))?;
+        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(properties::why_not_made(&error))]))?;
     let metadata = client.fetch_metadata(None, deadline.remaining());
     // Logs what went wrong on the way.
     drop(client.poll(Duration::ZERO));
@@ -84,8 +85,8 @@ pub fn connect(settings: &Settings, timeout: Duration) -> Result<ClusterInfo, Ch
     })
 }
 
-/// Checks the four topics, and makes those that are missing where `topics.create` allows it. The embedded broker can't
-/// describe a topic: with `embedded` that is only warned of.
+/// Checks the four topics, and makes those that are missing where `topics.create` allows it. The embedded broker does not
+/// answer questions about a topic's configuration: with `embedded` they are not asked.
 ///
 /// # Errors
 /// `Unavailable` when the broker does not answer within `timeout`, `Wrong` with everything that must be mended.
@@ -93,7 +94,7 @@ pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeou
     wrong(shared_names(topics))?;
     let deadline = Deadline::after(timeout);
     let admin = AdminClient::from_config_and_context(&settings.admin(), Logging)
-        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(error.to_string())]))?;
+        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(properties::why_not_made(&error))]))?;
     let mut found = look(settings, topics, &admin, deadline)?;
     if topics.create && found.values().any(Option::is_none) {
         create(settings, topics, &admin, &found, deadline)?;
@@ -118,15 +119,10 @@ pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeou
             events_partitions: events,
         });
     }
-    match cleanup_policy(topics, &admin, deadline) {
-        Ok(policy) => problems.extend(judge_policy(&topics.changelog, &policy)),
-        Err(reason) if embedded => {
-            warn!(topic = topics.changelog, reason, "the embedded broker can't describe the changelog");
-        }
-        Err(reason) if deadline.passed() => {
-            return Err(CheckError::Unavailable { servers: settings.bootstrap_servers.clone(), reason });
-        }
-        Err(reason) => problems.push(TopicProblem::Undescribed { topic: topics.changelog.clone(), reason }),
+    if embedded {
+        debug!(topic = topics.changelog, "the embedded broker can't describe topics: cleanup.policy is not checked");
+    } else {
+        problems.extend(cleanup_problem(settings, topics, &admin, deadline)?);
     }
     wrong(problems)
 }
@@ -203,14 +199,28 @@ fn create(
     wrong(problems)
 }
 
-fn cleanup_policy(topics: &Topics, admin: &AdminClient<Logging>, deadline: Deadline) -> Result<String, String> {
+fn cleanup_problem(
+    settings: &Settings,
+    topics: &Topics,
+    admin: &AdminClient<Logging>,
+    deadline: Deadline,
+) -> Result<Option<TopicProblem>, CheckError> {
+    let topic = &topics.changelog;
     let options = AdminOptions::new().request_timeout(Some(deadline.remaining()));
-    let resource = [ResourceSpecifier::Topic(&topics.changelog)];
-    let described = block_on(admin.describe_configs(&resource, &options), deadline).ok_or("no answer")?;
-    let resource = described.map_err(|error| error.to_string())?.pop().ok_or("no answer")?;
-    let resource = resource.map_err(|code| code.to_string())?;
-    let policy = resource.get("cleanup.policy").and_then(|entry| entry.value.clone());
-    policy.ok_or_else(|| "cleanup.policy is not among it".into())
+    let resource = [ResourceSpecifier::Topic(topic)];
+    let described = block_on(admin.describe_configs(&resource, &options), deadline)
+        .ok_or(KafkaError::AdminOp(Code::OperationTimedOut))
+        .flatten()
+        .map_err(|error| unavailable(settings, &error))?;
+    let undescribed = |reason: String| Ok(Some(TopicProblem::Undescribed { topic: topic.clone(), reason }));
+    match described.into_iter().next() {
+        Some(Ok(resource)) => match resource.get("cleanup.policy").and_then(|entry| entry.value.as_deref()) {
+            Some(policy) => Ok(judge_policy(topic, policy)),
+            None => undescribed("no cleanup.policy".into()),
+        },
+        Some(Err(code)) => undescribed(code.to_string()),
+        None => undescribed("no answer".into()),
+    }
 }
 
 fn judge_policy(topic: &str, policy: &str) -> Option<TopicProblem> {
@@ -258,7 +268,7 @@ fn unavailable(settings: &Settings, error: &KafkaError) -> CheckError {
 }
 
 /// Waits for an admin call on this thread; `None` past the deadline.
-fn block_on<F: Future>(future: F, deadline: Deadline) -> Option<F::Output> {
+pub(super) fn block_on<F: Future>(future: F, deadline: Deadline) -> Option<F::Output> {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {

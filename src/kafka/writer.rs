@@ -29,7 +29,7 @@ impl Writer {
     /// `Fatal` when the client can't be made.
     pub fn new(settings: &Settings) -> Result<Self, BrokerError> {
         let client = BaseProducer::from_config_and_context(&settings.producer(0, false), Deliveries::default())
-            .map_err(|error| errors::other("writer", &error))?;
+            .map_err(|error| errors::creation("writer", &error))?;
         Ok(Self { client: Some(client) })
     }
 

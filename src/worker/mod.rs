@@ -7,6 +7,8 @@ mod ports;
 mod run;
 mod settings;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 pub use ports::{
     BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Outgoing, Polled, Producer, RestoreProgress,

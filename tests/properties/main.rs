@@ -31,6 +31,13 @@ fn traffic(seed: u64) -> Vec<Event> {
     Traffic::new(profile).collect()
 }
 
+/// Hands a span of the partition to the task.
+fn play(task: &mut PartitionTask, events: &[Event], span: std::ops::Range<usize>) {
+    for (offset, event) in span.clone().zip(&events[span]) {
+        process(task, event, offset);
+    }
+}
+
 fn process(task: &mut PartitionTask, event: &Event, offset: usize) {
     let record = Record {
         partition: Partition(0),
@@ -53,7 +60,7 @@ fn collect(bundles: &mut BTreeMap<String, Vec<u8>>, batch: &CommitBatch) {
 /// One process, one commit at the end.
 fn undisturbed(events: &[Event]) -> BTreeMap<String, Vec<u8>> {
     let mut task = PartitionTask::new(source(), Offset(0), Arc::new(Settings::default()));
-    events.iter().enumerate().for_each(|(offset, event)| process(&mut task, event, offset));
+    play(&mut task, events, 0..events.len());
     task.end_of_input();
     let mut bundles = BTreeMap::new();
     collect(&mut bundles, &task.prepare_commit().expect("effects"));
@@ -81,9 +88,7 @@ proptest! {
         while at < events.len() {
             let (records, crash) = steps.next().expect("a cycle");
             let end = (at + records).min(events.len());
-            for offset in at..end {
-                process(&mut task, &events[offset], offset);
-            }
+            play(&mut task, &events, at..end);
             at = end;
             let batch = task.prepare_commit().expect("records were read");
             collect(&mut bundles, &batch);
@@ -94,9 +99,7 @@ proptest! {
                 }
             }
             if let Some(uncommitted) = crash {
-                for offset in at..(at + uncommitted).min(events.len()) {
-                    process(&mut task, &events[offset], offset);
-                }
+                play(&mut task, &events, at..(at + uncommitted).min(events.len()));
                 let mut state = ChangelogState::default();
                 for (key, value) in &changelog {
                     state.apply(key, Some(value)).expect("our own changelog");

@@ -1,0 +1,97 @@
+//! The callbacks of a group member's poll: rebalances are kept, statistics read.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext, RebalanceProtocol};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{ClientContext, TopicPartitionList};
+use tracing::debug;
+
+use super::{context, statistics};
+use crate::ids::{Offset, Partition};
+
+/// What the group asked for.
+#[derive(Debug)]
+pub(super) enum Rebalance {
+    Assign(Vec<Partition>),
+    Revoke { partitions: Vec<Partition>, lost: bool },
+}
+
+/// The callbacks of a poll.
+pub(super) struct Group {
+    topic: String,
+    pub(super) asked: Mutex<VecDeque<Rebalance>>,
+    pub(super) ends: Mutex<BTreeMap<Partition, Offset>>,
+    pub(super) is_connected: AtomicBool,
+    /// From now on rebalances are answered at once: the client waits for them as it goes.
+    pub(super) closing: AtomicBool,
+}
+
+impl Group {
+    pub(super) fn new(topic: &str) -> Self {
+        Self {
+            topic: topic.to_owned(),
+            asked: Mutex::default(),
+            ends: Mutex::default(),
+            is_connected: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+        }
+    }
+}
+
+impl ClientContext for Group {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        context::log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        context::log_error(&error, reason);
+    }
+
+    fn stats_raw(&self, json: &[u8]) {
+        if let Some(seen) = statistics::read(json, &self.topic) {
+            locked(&self.ends).extend(seen.ends);
+            self.is_connected.store(seen.is_connected, Ordering::Release);
+        }
+    }
+}
+
+impl ConsumerContext for Group {
+    fn rebalance(&self, client: &BaseConsumer<Self>, kind: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        let assigns = kind == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        if self.closing.load(Ordering::Acquire) {
+            let answered = if assigns { accept_none(client) } else { release_all(client) };
+            if let Err(error) = answered {
+                debug!(%error, "rebalance while closing");
+            }
+            return;
+        }
+        let partitions = list.elements().iter().map(|element| Partition(element.partition())).collect();
+        locked(&self.asked).push_back(if assigns {
+            Rebalance::Assign(partitions)
+        } else {
+            Rebalance::Revoke { partitions, lost: client.assignment_lost() }
+        });
+    }
+}
+
+pub(super) fn is_cooperative(client: &BaseConsumer<Group>) -> bool {
+    matches!(client.rebalance_protocol(), RebalanceProtocol::Cooperative)
+}
+
+pub(super) fn accept_none(client: &BaseConsumer<Group>) -> KafkaResult<()> {
+    let none = TopicPartitionList::new();
+    if is_cooperative(client) { client.incremental_assign(&none) } else { client.assign(&none) }
+}
+
+pub(super) fn release_all(client: &BaseConsumer<Group>) -> KafkaResult<()> {
+    if is_cooperative(client) { client.incremental_unassign(&client.assignment()?) } else { client.unassign() }
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

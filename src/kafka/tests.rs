@@ -1,1 +1,0 @@
-//! The adapters against the embedded broker.
