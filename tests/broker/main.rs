@@ -167,7 +167,7 @@ fn kill_nine_in_the_middle_and_a_restart_give_each_bundle_once_with_the_same_byt
     const KILLS: [(usize, u64); 3] = [(9, 35), (30, 0), (14, 80)];
     let settings = [("DUPLEX_WORKER__COUNT", "2")];
     let deployment = deployment("kill");
-    let records = expected::capture_and_traffic(150);
+    let records = expected::capture_and_traffic(100);
     let (mut judge, last) = send_meanwhile(&deployment, &records, || {
         let mut service = deployment.start_ready("a", &settings);
         let mut judge = Judge::of(&deployment, "bundles");
@@ -194,7 +194,7 @@ fn kill_nine_in_the_middle_and_a_restart_give_each_bundle_once_with_the_same_byt
 fn sigterm_under_load_exits_zero_within_25_seconds_and_loses_nothing() {
     let settings = [("DUPLEX_WORKER__COUNT", "2")];
     let deployment = deployment("sigterm");
-    let records = expected::traffic(2, 150, START);
+    let records = expected::traffic(2, 100, START);
     let (mut judge, last) = send_meanwhile(&deployment, &records, || {
         let service = deployment.start_ready("a", &settings);
         let mut judge = Judge::of(&deployment, "bundles");
@@ -262,7 +262,7 @@ fn at_least_once_loses_nothing_by_a_kill() {
 #[test]
 fn a_process_that_joins_and_one_that_leaves_take_no_bundle_along_and_write_none_twice() {
     let deployment = deployment("rebalance");
-    let records = expected::traffic(5, 150, START);
+    let records = expected::traffic(5, 100, START);
     let (mut judge, last) = send_meanwhile(&deployment, &records, || {
         let first = deployment.start_ready("a", &[]);
         let mut judge = Judge::of(&deployment, "bundles");
