@@ -9,6 +9,7 @@ use thiserror::Error;
 use crate::ids::{Offset, Partition};
 use crate::task::{Header, Record};
 use crate::time::Timestamp;
+use crate::wire::Decoder;
 
 /// A line that is no record.
 #[derive(Debug, Error)]
@@ -58,7 +59,7 @@ pub struct Capture<R> {
 }
 
 impl<R: BufRead> Capture<R> {
-    /// A capture; `session_id` is the key of bare events.
+    /// A capture; `session_id` is the key of bare events that carry none.
     pub fn new(lines: R, session_id: Option<String>) -> Self {
         Self { lines, line: 0, bare_offset: 0, session_id, buffer: Vec::new(), bytes: 0 }
     }
@@ -103,13 +104,21 @@ impl<R: BufRead> Capture<R> {
                     partition: Partition(0),
                     offset,
                     timestamp: None,
-                    key: self.session_id.as_ref().map(|id| id.as_bytes().to_vec()),
+                    key: self.session_id.as_ref().filter(|_| !has_session_id(line)).map(|id| id.as_bytes().to_vec()),
                     value: Some(line.to_vec()),
                     headers: Vec::new(),
                 })
             }
         }
     }
+}
+
+/// Whether a bare event says whose it is.
+fn has_session_id(event: &[u8]) -> bool {
+    let mut decoder = Decoder::new(event.len());
+    decoder
+        .decode(event)
+        .is_ok_and(|event| event.session_id.or(event.session_object_id).is_some_and(|id| !id.is_empty()))
 }
 
 fn looks_like_a_record(line: &[u8]) -> bool {

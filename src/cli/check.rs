@@ -34,24 +34,34 @@ pub fn run(args: &Args) -> Outcome {
     print!("{config}");
     if args.connect {
         let cluster = kafka::connect(&config.kafka, CONNECT_TIMEOUT).map_err(failure)?;
-        eprintln!("{} answers: {} brokers", config.kafka.bootstrap_servers, cluster.brokers);
+        let brokers = if cluster.brokers == 1 { "broker" } else { "brokers" };
+        eprintln!("{} answers: {} {brokers}", config.kafka.bootstrap_servers, cluster.brokers);
         let mut topics = config.topics.clone();
         // A check changes nothing.
         topics.create = false;
         let missing_is_fine = config.topics.create;
         match kafka::check_topics(&config.kafka, &topics, false, CONNECT_TIMEOUT) {
-            Err(CheckError::Wrong(problems)) if missing_is_fine && problems.iter().all(is_missing) => {
-                problems.iter().for_each(|problem| eprintln!("{problem} (run makes it)"));
+            Err(CheckError::Wrong(problems))
+                if missing_is_fine && problems.iter().all(|problem| missing(problem).is_some()) =>
+            {
+                for topic in problems.iter().filter_map(missing) {
+                    eprintln!("topic {topic} does not exist yet: run makes it");
+                }
             }
-            checked => checked.map_err(failure)?,
+            checked => {
+                checked.map_err(failure)?;
+                eprintln!("topics are fine");
+            }
         }
-        eprintln!("topics are fine");
     }
     Ok(())
 }
 
-fn is_missing(problem: &kafka::TopicProblem) -> bool {
-    matches!(problem, kafka::TopicProblem::Missing { .. })
+fn missing(problem: &kafka::TopicProblem) -> Option<&str> {
+    match problem {
+        kafka::TopicProblem::Missing { topic } => Some(topic),
+        _ => None,
+    }
 }
 
 fn failure(e: CheckError) -> Failure {

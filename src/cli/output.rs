@@ -1,6 +1,6 @@
 //! Files that are written whole or not at all.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,15 @@ use tempfile::NamedTempFile;
 /// An output that appears under its name when it is complete; `-` is standard output.
 pub enum Output {
     Stdout(BufWriter<io::Stdout>),
-    File { temporary: BufWriter<NamedTempFile>, path: PathBuf },
+    /// A device or pipe, which nothing may be put in the place of.
+    InPlace {
+        device: BufWriter<File>,
+        path: PathBuf,
+    },
+    File {
+        temporary: BufWriter<NamedTempFile>,
+        path: PathBuf,
+    },
 }
 
 impl Output {
@@ -21,6 +29,13 @@ impl Output {
     pub fn create(path: &Path) -> anyhow::Result<Self> {
         if path == Path::new("-") {
             return Ok(Self::Stdout(BufWriter::new(io::stdout())));
+        }
+        // What stands there already: through a link, the file that it names.
+        let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            let device = fs::OpenOptions::new().write(true).open(path);
+            let device = device.with_context(|| format!("{} can't be written", path.display()))?;
+            return Ok(Self::InPlace { device: BufWriter::new(device), path: path.clone() });
         }
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -48,6 +63,9 @@ impl Output {
     pub fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match self {
             Self::Stdout(out) => out.write_all(bytes).context("standard output can't be written"),
+            Self::InPlace { device, path } => {
+                device.write_all(bytes).with_context(|| format!("{} can't be written", path.display()))
+            }
             Self::File { temporary, path } => {
                 temporary.write_all(bytes).with_context(|| format!("{} can't be written", path.display()))
             }
@@ -61,6 +79,9 @@ impl Output {
     pub fn finish(self) -> anyhow::Result<()> {
         match self {
             Self::Stdout(mut out) => out.flush().context("standard output can't be written"),
+            Self::InPlace { mut device, path } => {
+                device.flush().with_context(|| format!("{} can't be written", path.display()))
+            }
             Self::File { temporary, path } => {
                 let failed = || format!("{} can't be written", path.display());
                 let file = temporary.into_inner().map_err(io::IntoInnerError::into_error).with_context(failed)?;
@@ -111,5 +132,30 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("reads"), "old");
         output.finish().expect("finishes");
         assert_eq!(fs::read_to_string(&path).expect("reads"), "new\n");
+    }
+
+    #[test]
+    fn a_device_is_written_and_not_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).expect("links");
+        let mut output = Output::create(&link).expect("opens");
+        output.line(b"gone").expect("writes");
+        output.finish().expect("finishes");
+        assert!(fs::symlink_metadata(&link).is_ok_and(|there| there.is_symlink()));
+        assert!(fs::metadata("/dev/null").is_ok_and(|there| !there.is_file()));
+    }
+
+    #[test]
+    fn a_link_stays_and_the_file_it_names_is_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&file, "old").expect("writes");
+        std::os::unix::fs::symlink(&file, &link).expect("links");
+        let mut output = Output::create(&link).expect("creates");
+        output.line(b"new").expect("writes");
+        output.finish().expect("finishes");
+        assert!(fs::symlink_metadata(&link).is_ok_and(|there| there.is_symlink()));
+        assert_eq!(fs::read_to_string(&file).expect("reads"), "new\n");
     }
 }

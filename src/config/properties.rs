@@ -3,29 +3,12 @@
 use std::io;
 use std::path::Path;
 
-use super::Config;
 use super::layers::GivenProperty;
 use super::value::{HIDDEN, Value, quoted};
+use crate::kafka::{self, PropertyError, is_secret};
 
 /// `sasl.password_file` names a file that holds `sasl.password`.
 pub(super) const FILE_SUFFIX: &str = "_file";
-
-const SECRET: [&str; 1] = ["sasl.oauthbearer.config"];
-
-/// A property with one of these in its name is a secret.
-const SECRET_PARTS: [&str; 6] = ["password", "passphrase", "secret", "token", ".pem", "jaas"];
-
-/// What a transaction's promise rests on: nobody else sets it.
-const OWNED: [&str; 8] = [
-    "transactional.id",
-    "enable.auto.commit",
-    "auto.commit.enable",
-    "enable.auto.offset.store",
-    "isolation.level",
-    "auto.offset.reset",
-    "enable.partition.eof",
-    "enable.idempotence",
-];
 
 /// What has a key of its own.
 const ELSEWHERE: [(&str, &str); 3] = [
@@ -34,14 +17,8 @@ const ELSEWHERE: [(&str, &str); 3] = [
     ("group.id", "kafka.group_id"),
 ];
 
-/// Whether the property's value is never to be seen.
-pub(super) fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    SECRET.contains(&name.as_str()) || SECRET_PARTS.iter().any(|part| name.contains(part))
-}
-
-/// Why the configuration may not set the property so, if it may not.
-pub(super) fn refusal(name: &str, value: &str, config: &Config) -> Option<String> {
+/// Why the configuration may not set the property at all, if it may not; its file is not even opened then.
+pub(super) fn refusal(name: &str) -> Option<String> {
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if name.is_empty() || !name.chars().all(legal) {
         return Some("must have a property's name: letters, digits, \".\", \"_\" and \"-\"".to_owned());
@@ -49,17 +26,16 @@ pub(super) fn refusal(name: &str, value: &str, config: &Config) -> Option<String
     if let Some((_, key)) = ELSEWHERE.iter().find(|(owned, _)| *owned == name) {
         return Some(format!("must be set by `{key}`; remove it here"));
     }
-    if OWNED.contains(&name) {
-        return Some("is the service's own, for exactly-once rests on it; remove it".to_owned());
-    }
-    if name == "group.protocol" && value.eq_ignore_ascii_case("consumer") {
-        return Some("is unsound in the bundled librdkafka; use classic".to_owned());
-    }
-    if name == "group.instance.id" && config.worker.count > 1 {
-        let count = config.worker.count;
-        return Some(format!("would be shared by {count} workers, which fence each other; set `worker.count` to 1"));
-    }
     None
+}
+
+/// Why the client can't take the property so, if it can't.
+pub(super) fn unusable(name: &str, value: &str) -> Option<String> {
+    kafka::check_property(name, value).map(|error| match error {
+        PropertyError::Owned { owner, .. } => format!("is set by {owner}; remove it"),
+        PropertyError::Refused { reason, .. } => format!("can't be used: {reason}"),
+        whole @ PropertyError::Combination(_) => whole.to_string(),
+    })
 }
 
 /// The property's value, read from its file where it lies in one; the error says what it must be.
@@ -120,36 +96,23 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_owns_is_refused() {
-        let config = Config::with_instance("host");
-        for name in OWNED.into_iter().chain(ELSEWHERE.map(|(name, _)| name)) {
-            assert!(refusal(name, "x", &config).is_some(), "{name}");
+    fn what_has_a_key_or_no_name_is_refused() {
+        for (name, _) in ELSEWHERE {
+            assert!(refusal(name).is_some(), "{name}");
         }
-        assert_eq!(
-            refusal("group.id", "x", &config),
-            Some("must be set by `kafka.group_id`; remove it here".to_owned())
-        );
-        assert_eq!(refusal("linger.ms", "5", &config), None);
-        assert!(refusal("", "5", &config).is_some());
-        assert!(refusal("a b", "5", &config).is_some());
+        assert_eq!(refusal("group.id"), Some("must be set by `kafka.group_id`; remove it here".to_owned()));
+        assert_eq!(refusal("linger.ms"), None);
+        assert!(refusal("").is_some());
+        assert!(refusal("a b").is_some());
     }
 
     #[test]
-    fn the_next_generation_group_protocol_is_refused() {
-        let config = Config::with_instance("host");
-        assert_eq!(
-            refusal("group.protocol", "CONSUMER", &config),
-            Some("is unsound in the bundled librdkafka; use classic".to_owned())
-        );
-        assert_eq!(refusal("group.protocol", "classic", &config), None);
-    }
-
-    #[test]
-    fn a_static_member_is_one_worker() {
-        let mut config = Config::with_instance("host");
-        assert_eq!(refusal("group.instance.id", "a", &config), None);
-        config.worker.count = 2;
-        assert!(refusal("group.instance.id", "a", &config).is_some());
+    fn what_the_client_cannot_take_says_why() {
+        assert_eq!(unusable("acks", "1"), Some("is set by the service; remove it".to_owned()));
+        assert!(unusable("group.protocol", "consumer").is_some_and(|why| why.contains("unsound")));
+        assert!(unusable("no.such.property", "1").is_some_and(|why| why.contains("No such configuration property")));
+        assert_eq!(unusable("group.protocol", "classic"), None);
+        assert_eq!(unusable("linger.ms", "5"), None);
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::Config;
 use super::keys::{KEYS, PROPERTIES};
-use super::properties::is_secret;
 use super::value::{HIDDEN, quoted};
 
 impl fmt::Display for Config {
@@ -31,7 +30,8 @@ impl Config {
     fn properties(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n[{PROPERTIES}]")?;
         for (name, value) in &self.kafka.properties {
-            let value = if is_secret(name) || self.properties_from_files.contains(name) { HIDDEN } else { value };
+            let value =
+                if crate::kafka::is_secret(name) || self.properties_from_files.contains(name) { HIDDEN } else { value };
             writeln!(f, "\"{name}\" = {}", quoted(value))?;
         }
         Ok(())

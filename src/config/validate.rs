@@ -57,11 +57,9 @@ impl Check {
 
     fn properties(&mut self, given: &BTreeMap<String, GivenProperty>, read_secret: fn(&Path) -> io::Result<String>) {
         for (name, given) in given {
-            // A refused property's file is not even opened.
-            let resolved = match properties::refusal(name, given.value.text().unwrap_or_default(), &self.config) {
-                Some(remedy) => Err(remedy),
-                None => properties::resolve(given, read_secret),
-            };
+            let resolved = properties::refusal(name).map_or(Ok(()), Err);
+            let resolved = resolved.and_then(|()| properties::resolve(given, read_secret));
+            let resolved = resolved.and_then(|value| properties::unusable(name, &value).map_or(Ok(value), Err));
             match resolved {
                 Ok(value) => {
                     if given.from_file {

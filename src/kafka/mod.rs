@@ -30,7 +30,7 @@ pub use changelog::Changelog;
 pub use consumer::{Consumer, GroupMetadata};
 pub use embedded::EmbeddedBroker;
 pub use producer::Producer;
-pub use properties::PropertyError;
+pub use properties::{PropertyError, check_property, is_secret};
 pub use settings::{DeadLetterPayload, Settings, Topics};
 pub use topics::{CheckError, ClusterInfo, TopicProblem, check_topics, connect};
 pub use writer::Writer;

@@ -104,7 +104,8 @@ impl Settings {
     /// # Errors
     /// All properties that can't be used, without the values of those that look secret.
     pub fn check(&self) -> Result<(), Vec<PropertyError>> {
-        let mut errors: Vec<_> = self.properties.iter().filter_map(|(name, value)| check_one(name, value)).collect();
+        let mut errors: Vec<_> =
+            self.properties.iter().filter_map(|(name, value)| check_property(name, value)).collect();
         if errors.is_empty() {
             errors.extend(self.check_together());
         }
@@ -134,7 +135,9 @@ pub(super) fn why_not_made(error: &KafkaError) -> String {
     }
 }
 
-fn check_one(name: &str, value: &str) -> Option<PropertyError> {
+/// Why a property can't be used, judged alone and without a broker; `None` where it can.
+#[must_use]
+pub fn check_property(name: &str, value: &str) -> Option<PropertyError> {
     if let Some((_, owner)) = OWNED.iter().find(|(owned, _)| *owned == name) {
         return Some(PropertyError::Owned { name: name.into(), owner });
     }
@@ -156,11 +159,15 @@ pub(super) fn is_among(list: &[&str], name: &str) -> bool {
     list.iter().any(|entry| if entry.ends_with('.') { name.starts_with(entry) } else { *entry == name })
 }
 
-fn is_secret(name: &str) -> bool {
-    ["password", "secret", "token", "oauthbearer", "pem", "username", "credential", "assertion", "principal"]
-        .iter()
-        .any(|word| name.contains(word))
+/// Whether a property's value is never to be seen.
+#[must_use]
+pub fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "sasl.oauthbearer.config" || SECRET_PARTS.iter().any(|part| name.contains(part))
 }
+
+/// A property with one of these in its name is a secret.
+const SECRET_PARTS: [&str; 6] = ["password", "passphrase", "secret", "token", ".pem", "jaas"];
 
 #[cfg(test)]
 pub(super) mod tests {

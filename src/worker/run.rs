@@ -204,7 +204,7 @@ where
     fn rebalance(&mut self, rebalance: Rebalance) -> Result<(), WorkerError> {
         match rebalance {
             Rebalance::Assigned(partitions) => {
-                info!(?partitions, "partitions assigned");
+                info!(partitions = list(&partitions), "partitions assigned");
                 self.unaccepted.extend(&partitions);
                 if self.unaccepted.is_empty() {
                     self.consumer.assign(&[])?;
@@ -212,12 +212,15 @@ where
                 }
             }
             Rebalance::Revoked(partitions) => {
-                info!(?partitions, "partitions revoked");
+                info!(partitions = list(&partitions), "partitions revoked");
                 self.commit()?;
                 self.give_back(&partitions)?;
             }
             Rebalance::Lost(partitions) => {
-                warn!(?partitions, "partitions lost: another member has them, nothing of them is committed");
+                warn!(
+                    partitions = list(&partitions),
+                    "partitions lost: another member has them, nothing of them is committed"
+                );
                 self.give_back(&partitions)?;
             }
         }
@@ -310,7 +313,7 @@ where
             }
             self.consumer.resume(partition)?;
             self.observer.task(partition, TaskState::Running, records);
-            info!(%partition, records, from = ?start.committed, "task restored");
+            info!(%partition, records, from = start.committed.map(|offset| offset.0), "task restored");
         }
         unreachable.map_or(Ok(()), |e| self.retriable(e))
     }
@@ -402,4 +405,9 @@ where
             self.observer.lag(partition, Lag { records, seconds });
         }
     }
+}
+
+/// Partitions as a log shows them: `0, 3, 7`.
+fn list(partitions: &[Partition]) -> String {
+    partitions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

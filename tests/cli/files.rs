@@ -70,7 +70,7 @@ fn bare_events_are_known_by_their_session_id_or_the_flags() {
     let ids = |bundles: &str| lines(bundles).iter().map(|bundle| bundle["session_id"].clone()).collect::<Vec<_>>();
     assert_eq!(ids(&bundles), ["own"]);
     assert_eq!(run(&["replay", &capture, "--bundles", &bundles, "--session-id", "s"]).status.code(), Some(0));
-    assert_eq!(ids(&bundles), ["s"]);
+    assert_eq!(ids(&bundles), ["own", "s"]);
 }
 
 #[test]
