@@ -1,0 +1,280 @@
+//! The service against real Apache Kafka: what it promises of exactly once, restarts, rebalances and a broker that is
+//! not there. The processes are the real binary; only the topics, the exit status, HTTP and the log are looked at.
+//!
+//! A broker that does not start fails these tests. `KAFKA_BOOTSTRAP` names a cluster to use instead.
+
+mod cluster;
+mod expected;
+mod service;
+mod topics;
+mod wait;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use duplex_collector::cli::capture::CapturedRecord;
+use duplex_collector::time::Timestamp;
+use serde_json::Value;
+
+use cluster::Broker;
+use expected::{assert_same_bytes, each_once, gauges_of, golden_values, replayed};
+use service::{Deployment, Service};
+use topics::{Judge, create_topics, send, send_all, writer};
+use wait::{PATIENCE, until_true};
+
+/// Sessions of the golden capture.
+const CAPTURED: usize = 156;
+/// When made-up traffic starts where nothing comes before it.
+const START: Timestamp = Timestamp(1_700_000_000_000);
+
+/// A deployment on the shared broker, topics made for old events.
+fn deployment(test: &str) -> Deployment {
+    let deployment = Deployment::new(cluster::shared(), test);
+    create_topics(&deployment);
+    deployment
+}
+
+/// Sends records while `act` acts on the service: some every few milliseconds, and what is left at once after it.
+fn send_meanwhile<T>(deployment: &Deployment, records: &[CapturedRecord], act: impl FnOnce() -> T) -> T {
+    const AT_ONCE: usize = 5;
+    const PAUSE: Duration = Duration::from_millis(10);
+    let acted = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let producer = scope.spawn(|| {
+            let mut writer = writer(deployment);
+            for (index, record) in records.iter().enumerate() {
+                send(&mut writer, deployment, record);
+                if index % AT_ONCE == 0 && !acted.load(Ordering::Relaxed) {
+                    thread::sleep(PAUSE);
+                }
+            }
+            writer.flush(PATIENCE).expect("the records are delivered");
+        });
+        // Ends the pauses also where `act` panics: the scope waits for the producer.
+        struct Acted<'a>(&'a AtomicBool);
+        impl Drop for Acted<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let ends = Acted(&acted);
+        let result = act();
+        assert!(!producer.is_finished(), "all records were sent before the end of what they were to be sent during");
+        drop(ends);
+        producer.join().expect("the producer ends well");
+        result
+    })
+}
+
+fn sessions_of(records: &[CapturedRecord]) -> BTreeSet<String> {
+    let key = |record: &CapturedRecord| String::from_utf8(record.key.clone().expect("a key")).expect("UTF-8");
+    records.iter().map(key).collect()
+}
+
+/// Waits for all bundles, ends the last process, and compares the topic with the offline answer.
+fn assert_each_bundle_once_with_the_bytes_of_a_replay(
+    deployment: &Deployment,
+    records: &[CapturedRecord],
+    judge: &mut Judge,
+    last: Service,
+) {
+    let expected = replayed(deployment);
+    assert_eq!(expected.bundles.keys().cloned().collect::<BTreeSet<_>>(), sessions_of(records));
+    judge.read_until(expected.bundles.len());
+    last.terminate_well();
+    assert_same_bytes(&each_once(&Judge::all_of(deployment, "bundles")), &expected.bundles);
+}
+
+fn assert_gauges(service: &Service, report: &Value, sessions: usize) {
+    let expected = gauges_of(report, sessions);
+    let mut last = Vec::new();
+    // The gauges follow the topic by a moment.
+    until_true("the run view has every session", || {
+        last = service.run_gauges();
+        last.iter().any(|(name, value)| name.starts_with("duplex_run_sessions") && *value >= sessions as f64)
+    });
+    last.sort_by(|(one, _), (other, _)| one.cmp(other));
+    assert_eq!(last, expected);
+}
+
+#[test]
+fn the_capture_through_four_partitions_and_two_workers_gives_the_references_bundles_each_once() {
+    let deployment = deployment("capture");
+    let records = expected::capture();
+    send_all(&deployment, &records);
+    // No session of the capture is closed: the last of each partition end by silence.
+    let settings = [("DUPLEX_WORKER__COUNT", "2"), ("DUPLEX_SESSION__IDLE_TIMEOUT", "10s")];
+    let service = deployment.start_ready("a", &settings);
+    let mut judge = Judge::of(&deployment, "bundles");
+    judge.read_until(CAPTURED);
+
+    let report = golden_values("sessions.duplex_metrics.json").remove(0);
+    assert_gauges(&service, &report, CAPTURED);
+    let (status, served) = service.get("/report").expect("the service answers");
+    let served: Value = serde_json::from_str(&served).expect("JSON");
+    assert_eq!((status, &served["runs"][0]["sessions"]), (200, &Value::from(CAPTURED)));
+    for key in ["duplex_stream_ttft_ms", "duplex_stream_ttfp_ms", "duplex_stream_rtf"] {
+        assert_eq!(served["runs"][0][key], report[key], "{key}");
+    }
+    service.terminate_well();
+
+    let mut bundles = each_once(&Judge::all_of(&deployment, "bundles"));
+    for expected in golden_values("sessions.bundles.jsonl") {
+        let id = expected["session_id"].as_str().expect("an id");
+        let bundle = bundles.remove(id).unwrap_or_else(|| panic!("no bundle of {id}"));
+        let bundle: Value = serde_json::from_slice(&bundle).expect("JSON");
+        for key in ["session_id", "request_metrics", "session_metrics", "output_tokens"] {
+            assert_eq!(bundle[key], expected[key], "{key} of {id}");
+        }
+    }
+    assert_eq!(bundles, BTreeMap::new(), "bundles the reference does not have");
+
+    let letters = Judge::all_of(&deployment, "dead-letters");
+    let reason = |headers: &[(String, String)]| {
+        headers.iter().find(|(name, _)| name == "duplex.dead_letter.reason").map(|(_, reason)| reason.clone())
+    };
+    let mut letters: Vec<_> = letters
+        .iter()
+        .map(|letter| (letter.key.clone(), letter.value.clone(), reason(&letter.headers).expect("a reason")))
+        .collect();
+    let mut expected: Vec<_> = records.iter().filter_map(unreadable).collect();
+    letters.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(letters, expected);
+    assert_eq!(letters.len(), 64);
+}
+
+/// Key, value and reason of a record that is no JSON or no object.
+fn unreadable(record: &CapturedRecord) -> Option<(Option<String>, Vec<u8>, String)> {
+    let value = record.value.clone().expect("no tombstones here");
+    // serde_json is stricter with what encoders write, which no line of that kind here ends on.
+    let is_json =
+        serde_json::from_slice::<serde::de::IgnoredAny>(&value).is_ok() || value.windows(3).any(|w| w == b"NaN");
+    let reason = match (is_json, value.trim_ascii().starts_with(b"{")) {
+        (true, true) => return None,
+        (true, false) => "not_an_object",
+        (false, _) => "invalid_json",
+    };
+    let key = record.key.clone().map(|key| String::from_utf8(key).expect("UTF-8"));
+    Some((key, value, reason.into()))
+}
+
+#[test]
+fn kill_nine_in_the_middle_and_a_restart_give_each_bundle_once_with_the_same_bytes() {
+    /// After so many more bundles, and so many milliseconds into the next commit's interval.
+    const KILLS: [(usize, u64); 3] = [(9, 35), (30, 0), (14, 80)];
+    let settings = [("DUPLEX_WORKER__COUNT", "2")];
+    let deployment = deployment("kill");
+    let records = expected::capture_and_traffic(100);
+    let (mut judge, last) = send_meanwhile(&deployment, &records, || {
+        let mut service = deployment.start_ready("a", &settings);
+        let mut judge = Judge::of(&deployment, "bundles");
+        for (more, into_ms) in KILLS {
+            let before = judge.read();
+            judge.read_until(before + more);
+            thread::sleep(Duration::from_millis(into_ms));
+            service.kill();
+            service = deployment.start_ready("a", &settings);
+        }
+        (judge, service)
+    });
+    let expected = replayed(&deployment);
+    judge.read_until(expected.bundles.len());
+    assert_gauges(&last, &expected.report, expected.bundles.len());
+    last.terminate_well();
+
+    let again = deployment.start_ready("a", &settings);
+    assert_gauges(&again, &expected.report, expected.bundles.len());
+    assert_each_bundle_once_with_the_bytes_of_a_replay(&deployment, &records, &mut judge, again);
+}
+
+#[test]
+fn sigterm_under_load_exits_zero_within_25_seconds_and_loses_nothing() {
+    let settings = [("DUPLEX_WORKER__COUNT", "2")];
+    let deployment = deployment("sigterm");
+    let records = expected::traffic(2, 100, START);
+    let (mut judge, last) = send_meanwhile(&deployment, &records, || {
+        let service = deployment.start_ready("a", &settings);
+        let mut judge = Judge::of(&deployment, "bundles");
+        judge.read_until(10);
+        let (status, took) = service.terminate();
+        assert!(status.success(), "the service ended with {status}");
+        assert!(took < Duration::from_secs(25), "the drain took {took:?}");
+        (judge, deployment.start_ready("a", &settings))
+    });
+    assert_each_bundle_once_with_the_bytes_of_a_replay(&deployment, &records, &mut judge, last);
+}
+
+#[test]
+fn a_broker_that_is_not_there_is_waited_for() {
+    const WATCHED: Duration = Duration::from_secs(10);
+    let port = cluster::free_port();
+    let deployment = Deployment::new(&format!("127.0.0.1:{port}"), "absent");
+    let mut check = deployment.command("check");
+    let checked = check.arg("--connect").output().expect("check can be run");
+    assert_eq!(checked.status.code(), Some(69), "{}", String::from_utf8_lossy(&checked.stderr));
+
+    let mut service = deployment.start("a", &[]);
+    until_true("the service answers", || service.status("/livez").is_some());
+    let began = Instant::now();
+    let lines_before = service.log().lines().count();
+    while began.elapsed() < WATCHED {
+        assert_eq!(service.status("/livez"), Some(200));
+        assert_eq!(service.status("/readyz"), Some(503));
+        thread::sleep(Duration::from_millis(250));
+    }
+    let log = service.log();
+    let lines: Vec<_> = log.lines().skip(lines_before).collect();
+    assert!(log.contains("waiting for kafka"), "{log}");
+    assert!(lines.len() <= 10, "{} lines in {WATCHED:?}:\n{}", lines.len(), lines.join("\n"));
+
+    let _broker = Broker::own(port);
+    service.wait_until_ready();
+    // The service made the topics, with the broker's usual retention: not too old.
+    let records = expected::traffic(3, 20, expected::now() - Duration::from_secs(60 * 60));
+    send_all(&deployment, &records);
+    let mut judge = Judge::of(&deployment, "bundles");
+    assert_each_bundle_once_with_the_bytes_of_a_replay(&deployment, &records, &mut judge, service);
+}
+
+#[test]
+fn at_least_once_loses_nothing_by_a_kill() {
+    let settings = [("DUPLEX_WORKER__PROCESSING_GUARANTEE", "at_least_once")];
+    let deployment = deployment("at-least-once");
+    let records = expected::traffic(4, 80, START);
+    let (mut judge, last) = send_meanwhile(&deployment, &records, || {
+        let service = deployment.start_ready("a", &settings);
+        let mut judge = Judge::of(&deployment, "bundles");
+        judge.read_until(5);
+        service.kill();
+        (judge, deployment.start_ready("a", &settings))
+    });
+    let sessions = sessions_of(&records);
+    until_true("every session has a bundle", || {
+        judge.read();
+        judge.records.iter().filter_map(|bundle| bundle.key.clone()).collect::<BTreeSet<_>>() == sessions
+    });
+    last.terminate_well();
+}
+
+#[test]
+fn a_process_that_joins_and_one_that_leaves_take_no_bundle_along_and_write_none_twice() {
+    let deployment = deployment("rebalance");
+    let records = expected::traffic(5, 100, START);
+    let (mut judge, last) = send_meanwhile(&deployment, &records, || {
+        let first = deployment.start_ready("a", &[]);
+        let mut judge = Judge::of(&deployment, "bundles");
+        judge.read_until(5);
+        let second = deployment.start_ready("b", &[]);
+        until_true("the second process has partitions", || {
+            second.get("/readyz").is_some_and(|(status, body)| status == 200 && body.contains("running 2 partitions"))
+        });
+        let before = judge.read();
+        judge.read_until(before + 10);
+        first.terminate_well();
+        (judge, second)
+    });
+    assert_each_bundle_once_with_the_bytes_of_a_replay(&deployment, &records, &mut judge, last);
+}
