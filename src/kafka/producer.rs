@@ -79,7 +79,9 @@ impl Producer {
             partition: None,
             payload: (payload == DeadLetterPayload::Keep).then_some(letter.payload.as_slice()),
             key: letter.key.as_deref(),
-            timestamp: letter.timestamp.map(|timestamp| timestamp.0),
+            // Not the record's own: it may be one that this topic refuses, which would fail every commit for ever, or one
+            // that its retention has passed already. It stands in a header.
+            timestamp: None,
             headers: Some(records::dead_letter_headers(letter, &self.topics.events, payload)),
             delivery_opaque: (),
         };

@@ -36,6 +36,7 @@ pub(super) fn dead_letter_headers(letter: &DeadLetter, topic: &str, payload: Dea
     let own = letter.headers.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
     let partition = letter.partition.to_string();
     let offset = letter.offset.to_string();
+    let timestamp = letter.timestamp.map(|timestamp| timestamp.0.to_string());
     let bytes = letter.payload.len().to_string();
     let mut added = vec![
         ("__connect.errors.topic", topic),
@@ -44,6 +45,9 @@ pub(super) fn dead_letter_headers(letter: &DeadLetter, topic: &str, payload: Dea
         ("__connect.errors.exception.message", &letter.detail),
         ("duplex.dead_letter.reason", letter.reason.as_str()),
     ];
+    if let Some(timestamp) = &timestamp {
+        added.push(("duplex.dead_letter.timestamp_ms", timestamp));
+    }
     if payload == DeadLetterPayload::Drop {
         added.push(("duplex.dead_letter.payload_bytes", &bytes));
     }

@@ -162,6 +162,27 @@ fn unreadable(record: &CapturedRecord) -> Option<(Option<String>, Vec<u8>, Strin
 }
 
 #[test]
+fn a_record_that_cannot_be_read_and_is_of_the_future_holds_nobody_up() {
+    let deployment = deployment("future");
+    let mut records = expected::traffic(6, 4, START);
+    let sessions = sessions_of(&records);
+    let mut unreadable = records[0].clone();
+    unreadable.value = Some(b"no JSON".to_vec());
+    // The events topic takes it; the dead letters' topic, as the service makes it, takes an hour at most.
+    unreadable.timestamp = Some(expected::now() + Duration::from_secs(3 * 60 * 60));
+    records.push(unreadable);
+    send_all(&deployment, &records);
+    let dead_letters = deployment.topic("dead-letters-of-the-service");
+    let service = deployment.start_ready("a", &[("DUPLEX_TOPICS__DEAD_LETTERS", &dead_letters)]);
+    let mut judge = Judge::of(&deployment, "bundles");
+    judge.read_until(sessions.len());
+    service.terminate_well();
+    assert_eq!(each_once(&Judge::all_of(&deployment, "bundles")).into_keys().collect::<BTreeSet<_>>(), sessions);
+    let letters = Judge::all_of(&deployment, "dead-letters-of-the-service");
+    assert_eq!(letters.iter().map(|letter| letter.value.as_slice()).collect::<Vec<_>>(), [b"no JSON"]);
+}
+
+#[test]
 fn kill_nine_in_the_middle_and_a_restart_give_each_bundle_once_with_the_same_bytes() {
     /// After so many more bundles, and so many milliseconds into the next commit's interval.
     const KILLS: [(usize, u64); 3] = [(9, 35), (30, 0), (14, 80)];

@@ -409,6 +409,7 @@ fn a_dead_letter_keeps_its_record_and_says_where_it_came_from() {
         "__connect.errors.offset=7",
         "__connect.errors.exception.message=expected a value at byte 0",
         "duplex.dead_letter.reason=invalid_json",
+        "duplex.dead_letter.timestamp_ms=1234",
     ];
     assert_eq!(shown(&keep), expected);
     expected.push("duplex.dead_letter.payload_bytes=8");
