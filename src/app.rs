@@ -132,7 +132,7 @@ impl Service {
                 Ok(()) => return Ok(true),
                 Err(e @ CheckError::Wrong(_)) => return Err(Code::BadConfiguration.because(e)),
                 Err(e @ CheckError::Unavailable { .. }) => {
-                    if warned.is_due(now) {
+                    if !self.shutdown.is_requested() && warned.is_due(now) {
                         warn!(cause = %e, "waiting for kafka");
                     }
                     thread::sleep(CHECK_PAUSE);

@@ -94,7 +94,8 @@ impl Changelog {
             self.clients = Some(Clients {
                 uncommitted: make(&self.settings.prober(Isolation::ReadUncommitted))?,
                 committed: make(&self.settings.prober(Isolation::ReadCommitted))?,
-                reader: make(&self.settings.reader("restore"))?,
+                // A task waits for the end of its changelog, so the broker is not to wait for more.
+                reader: make(self.settings.reader("restore").set("fetch.wait.max.ms", "50"))?,
             });
         }
         Ok(())

@@ -96,6 +96,8 @@ impl Settings {
         let mut config = self.common(&CONSUMER_ONLY, &self.client_id(slot));
         self.default(&mut config, "linger.ms", "1");
         self.default(&mut config, "compression.type", "lz4");
+        // As Java's clients choose: equal keys are in equal partitions whoever wrote them.
+        self.default(&mut config, "partitioner", "murmur2_random");
         config.set("enable.idempotence", "true").set("acks", "all");
         if transactional {
             let timeout = self.transaction_timeout().as_millis().to_string();
