@@ -67,10 +67,7 @@ impl Service {
     /// When a property is not librdkafka's, or the address can't be listened on.
     pub fn start(setup: Setup) -> Outcome<Self> {
         let Setup { config, is_demo } = setup;
-        config.kafka.check().map_err(|problems| {
-            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            Code::BadConfiguration.because(anyhow!(lines.join("\n")))
-        })?;
+        check_properties(&config)?;
         let clock = SystemClock::new();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -243,6 +240,17 @@ impl Service {
         }
         outcome
     }
+}
+
+/// Checks what can be known of the client's properties without a broker.
+///
+/// # Errors
+/// With every property that can't be used.
+pub fn check_properties(config: &Config) -> Outcome {
+    config.kafka.check().map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        Code::BadConfiguration.because(anyhow!(lines.join("\n")))
+    })
 }
 
 /// Says when a message that repeats may be said again.

@@ -9,7 +9,7 @@ pub struct Failure {
     pub error: anyhow::Error,
 }
 
-/// Documented exit codes; 0 is done, and 2, wrong usage, is the argument parser's own.
+/// Documented exit codes; 0 is done, 2, wrong usage, is the argument parser's own, and 143 is a forced shutdown's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Code {
     /// Anything that has no code of its own.

@@ -56,7 +56,7 @@ const HOMES: &[(&str, &str)] = &[
 ];
 
 /// The dependencies that the core may name.
-const CORE_CRATES: &str = "chacha20 jiter postcard proptest serde serde_json thiserror";
+const CORE_CRATES: &str = "chacha20 jiter postcard serde serde_json thiserror";
 
 /// What of the standard library the core may not name: IO, the environment, threads.
 const NOT_IN_CORE: &str = "std::env std::fs std::net std::os std::process std::thread";

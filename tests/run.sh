@@ -11,7 +11,7 @@ except that nothing follows where Rust is missing or the build fails. All cargo
 calls use the release profile, so librdkafka is built once.
 
 Needs Rust, which it never installs. As root on Debian it installs what else is
-missing: a C and C++ compiler, make, perl and git for librdkafka and OpenSSL,
+missing: a C and C++ compiler, make and perl for librdkafka and OpenSSL, procps,
 Java 17 or newer and Maven for the test broker, promtool for the metrics.
 Elsewhere it names what is missing.
 
@@ -138,11 +138,12 @@ if [[ ! ${KAFKA_BOOTSTRAP:-} ]]; then
 fi
 exec "$@"'
 
-rules() { # alerting and recording rules, and their tests
+rules() { # what Prometheus is given: the scrape example, rules and their tests
   local files tests file
   [[ -d deploy ]] || return 0
   mapfile -t files < <(grep -rlE --include='*.yml' --include='*.yaml' '^groups:' deploy | sort)
   mapfile -t tests < <(grep -rlE --include='*.yml' --include='*.yaml' '^rule_files:' deploy | sort)
+  check scrape 2 promtool check config deploy/prometheus/prometheus.yml || true
   if ((${#files[@]})); then check rules 2 promtool check rules "${files[@]}" || true; fi
   for file in "${tests[@]}"; do
     # Prometheus' own configuration names rule files too.

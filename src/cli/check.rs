@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::anyhow;
-
 use super::ConfigArgs;
+use crate::app;
 use crate::exit::{Code, Failure, Outcome};
 use crate::kafka::{self, CheckError};
 
@@ -27,10 +26,7 @@ pub struct Args {
 /// When the configuration can't work, or with `--connect` when the cluster does not answer or its topics can't work.
 pub fn run(args: &Args) -> Outcome {
     let config = args.config.load()?;
-    config.kafka.check().map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        Code::BadConfiguration.because(anyhow!(lines.join("\n")))
-    })?;
+    app::check_properties(&config)?;
     print!("{config}");
     if args.connect {
         let cluster = kafka::connect(&config.kafka, CONNECT_TIMEOUT).map_err(failure)?;
@@ -64,7 +60,8 @@ fn missing(problem: &kafka::TopicProblem) -> Option<&str> {
     }
 }
 
-fn failure(e: CheckError) -> Failure {
+/// The failure of a look at the cluster.
+pub(super) fn failure(e: CheckError) -> Failure {
     match e {
         CheckError::Unavailable { .. } => Code::BrokerUnavailable.because(e),
         CheckError::Wrong(_) => Code::BadConfiguration.because(e),

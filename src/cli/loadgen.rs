@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
-use super::ConfigArgs;
+use super::{ConfigArgs, check};
 use crate::clock::SystemClock;
 use crate::exit::{Code, Failure, Outcome};
 use crate::kafka::{Writer, connect};
@@ -57,7 +57,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let config = args.config.load()?;
     crate::telemetry::init(&config.log);
-    connect(&config.kafka, BROKER_TIMEOUT).map_err(|e| Code::BrokerUnavailable.because(e))?;
+    connect(&config.kafka, BROKER_TIMEOUT).map_err(check::failure)?;
     let mut writer = Writer::new(&config.kafka).map_err(failure)?;
     let clock = SystemClock::new();
     let now = clock.now();

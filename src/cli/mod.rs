@@ -36,7 +36,8 @@ const EXIT_CODES: &str = "Exit codes:
   65  an input file can't be read as what it should be
   69  no broker answers
   74  records were deleted from the broker before they were read
-  78  the configuration, or a topic it names, can't work";
+  78  the configuration, or a topic it names, can't work
+ 143  a second signal ended run at once";
 
 #[derive(Debug, Subcommand)]
 enum Command {

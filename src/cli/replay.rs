@@ -47,7 +47,7 @@ pub struct Args {
     /// Session id of bare events that carry none
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
-    /// Take the sections session, stream_start and limits from this configuration
+    /// Take the sections session, stream_start, limits and run from this configuration; the environment goes over it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
+use super::check;
 use super::output::Output;
 use crate::clock::SystemClock;
 use crate::config::Config;
@@ -67,7 +68,7 @@ pub fn of_file(path: &Path) -> Outcome<Report> {
 /// # Errors
 /// When no broker answers, or a record of the topic is no bundle.
 pub fn of_topic(config: &Config) -> Outcome<Report> {
-    kafka::connect(&config.kafka, BROKER_TIMEOUT).map_err(|e| Code::BrokerUnavailable.because(e))?;
+    kafka::connect(&config.kafka, BROKER_TIMEOUT).map_err(check::failure)?;
     let mut reader = BundleReader::new(&config.kafka, &config.topics).map_err(|e| Code::Failed.because(e))?;
     let mut report = Report::default();
     let mut foreign = 0;

@@ -325,7 +325,12 @@ impl Head {
             _ => return,
         };
         if self.ended.is_none() {
-            let close_reason = event.reason.map(|reason| cut(&reason.decode(), text_bytes).0.to_owned());
+            let close_reason = event.reason.map(|reason| {
+                let reason = reason.decode();
+                let (reason, was_cut) = cut(&reason, text_bytes);
+                self.truncated |= was_cut;
+                reason.to_owned()
+            });
             self.ended = Some(End { at: now, reason, close_reason });
         }
     }

@@ -22,7 +22,7 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// Bounds; reaching one marks the bundle `truncated` and never ends the process.
+/// Bounds. Reaching one marks the bundle `truncated`, but for the first two, and never ends the process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Bytes of one record's value; a larger one is a dead letter.
@@ -33,13 +33,14 @@ pub struct Limits {
     pub responses: usize,
     /// Facts held of one session until its stream start is known.
     pub held_facts: usize,
-    /// Distinct error codes of one session.
+    /// Distinct error codes of one session, and distinct overlap actions; further ones count as `other`.
     pub error_codes: usize,
     /// Stages of one response.
     pub stages: usize,
     /// Values of one stage's interval list.
     pub interval_values: usize,
-    /// Bytes of a text that is kept: response ids, models, labels, reasons. A longer one is cut.
+    /// Bytes of a text that is kept: models, labels, codes, reasons. A longer one is cut; a response whose id is longer is
+    /// left out.
     pub text_bytes: usize,
 }
 

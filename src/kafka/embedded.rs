@@ -53,6 +53,7 @@ impl EmbeddedBroker {
     ///
     /// # Errors
     /// `Fatal` when the broker does not obey.
+    #[cfg(test)]
     pub fn down(&self) -> Result<(), BrokerError> {
         self.cluster.broker_down(-1).map_err(|error| errors::other("embedded broker", &error))
     }
@@ -61,6 +62,7 @@ impl EmbeddedBroker {
     ///
     /// # Errors
     /// `Fatal` when the broker does not obey.
+    #[cfg(test)]
     pub fn up(&self) -> Result<(), BrokerError> {
         self.cluster.broker_up(-1).map_err(|error| errors::other("embedded broker", &error))
     }

@@ -11,7 +11,6 @@ use super::registry::Metrics;
 use super::worker_health::WorkerHealth;
 use crate::ids::{Offset, Partition};
 use crate::task::Counts;
-use crate::time::Timestamp;
 use crate::worker::{Committed, Lag, Observer, TaskState};
 
 /// One worker's observer.
@@ -160,7 +159,7 @@ impl Observer for WorkerObserver {
         self.health.tell_connected(|all| self.metrics.catalog().broker_connected.set(i64::from(all)));
     }
 
-    fn progressed(&mut self, partition: Partition, position: Offset, _at: Timestamp) {
+    fn progressed(&mut self, partition: Partition, position: Offset) {
         health::lock(&self.own).progressed(partition, position);
     }
 }
@@ -170,6 +169,7 @@ mod tests {
     use super::*;
     use crate::collector::EndReason;
     use crate::task::Outcome;
+    use crate::time::Timestamp;
     use crate::wire::{DeadLetterReason, EventClass};
 
     const P0: Partition = Partition(0);
@@ -231,7 +231,7 @@ mod tests {
         let process = Process::new();
         let mut worker = process.worker();
         worker.task(P0, TaskState::Running, 0);
-        worker.progressed(P0, Offset(9), Timestamp(1));
+        worker.progressed(P0, Offset(9));
         worker.aborted();
         assert_eq!(process.series("duplex_records_total"), ["duplex_records_total 0"]);
         assert_eq!(process.series("duplex_aborts_total"), ["duplex_aborts_total 1"]);
@@ -368,7 +368,7 @@ mod tests {
         worker.lag(P0, Lag { records: 1, seconds: 1.0 });
         worker.polled(Duration::from_secs(180));
         assert!(!process.health.liveness(Duration::from_secs(180)).passes);
-        worker.progressed(P0, Offset(1), Timestamp(1));
+        worker.progressed(P0, Offset(1));
         assert!(process.health.liveness(Duration::from_secs(180)).passes);
     }
 }

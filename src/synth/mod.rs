@@ -1,4 +1,4 @@
-//! Made-up full-duplex voice traffic for the demo, load tests, benches and tests.
+//! Made-up full-duplex voice traffic for the demo, loadgen and tests.
 //!
 //! Owns what the events of contract.md section 1.2 look like on the wire and when they come. The same
 //! [`Profile`] gives the same bytes on every machine and in every version: the only source of chance is

@@ -33,8 +33,8 @@ pub struct PartitionTask {
     clock: TaskClock,
     sessions: HashMap<SessionId, Open>,
     closed: HashMap<SessionId, ClosedMarker>,
-    /// The earliest time each session or marker is to be looked at. A session's own deadline only moves away, so it is
-    /// looked at too early rather than moved with every event.
+    /// The earliest time each session or marker is to be looked at. A deadline that moves away leaves its timer, which
+    /// then looks too early; one that comes nearer, as at a session's end, moves it.
     timers: BTreeSet<(Timestamp, SessionId)>,
     next_offset: Offset,
     pending: Pending,

@@ -9,7 +9,6 @@ use thiserror::Error;
 
 use crate::ids::{Offset, Partition};
 use crate::task::{Bundle, ChangelogEntry, Counts, DeadLetter, Record};
-use crate::time::Timestamp;
 
 /// What went wrong at the broker, by what the caller must do.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -242,6 +241,6 @@ pub trait Observer {
     fn polled(&mut self, at: Duration);
     /// The broker answers (`true`) or not.
     fn connected(&mut self, connected: bool);
-    /// Wall time of the last record of a partition that was processed.
-    fn progressed(&mut self, partition: Partition, position: Offset, at: Timestamp);
+    /// A commit moved a partition to this position.
+    fn progressed(&mut self, partition: Partition, position: Offset);
 }

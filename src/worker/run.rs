@@ -341,9 +341,8 @@ where
             took,
             open_sessions: &self.tasks.open_sessions(),
         });
-        let wall = self.clock.now();
         for batch in &batches {
-            self.observer.progressed(batch.partition, batch.next_offset, wall);
+            self.observer.progressed(batch.partition, batch.next_offset);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The commit protocol and rebalances, over a broker of a few vectors. The full simulation is in `tests/`.
+//! The commit protocol and rebalances, over a broker of a few vectors; real Kafka is in `tests/broker/`.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -256,7 +256,7 @@ impl Observer for Broker {
         self.0.seen.borrow_mut().connected.push(connected);
     }
 
-    fn progressed(&mut self, _: Partition, _: Offset, _: Timestamp) {}
+    fn progressed(&mut self, _: Partition, _: Offset) {}
 }
 
 impl Clock for Broker {

@@ -59,7 +59,7 @@ pub fn traffic(seed: u64, sessions: u64, start: Timestamp) -> Vec<CapturedRecord
     Traffic::new(profile).map(record).collect()
 }
 
-/// The capture, then made-up traffic of a later day, whose time ends the capture's sessions: none of them is closed.
+/// The capture, then made-up traffic of a later day, whose time lets the grace of the capture's last sessions pass.
 ///
 /// So no end rests on the wall clock, and offline the same bundles come out to the byte.
 pub fn capture_and_traffic(sessions: u64) -> Vec<CapturedRecord> {

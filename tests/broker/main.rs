@@ -104,8 +104,8 @@ fn the_capture_through_four_partitions_and_two_workers_gives_the_references_bund
     let deployment = deployment("capture");
     let records = expected::capture();
     send_all(&deployment, &records);
-    // No session of the capture is closed: the last of each partition end by silence.
-    let settings = [("DUPLEX_WORKER__COUNT", "2"), ("DUPLEX_SESSION__IDLE_TIMEOUT", "10s")];
+    // Every session is closed; the grace of each partition's last ones passes in silence.
+    let settings = [("DUPLEX_WORKER__COUNT", "2")];
     let service = deployment.start_ready("a", &settings);
     let mut judge = Judge::of(&deployment, "bundles");
     judge.read_until(CAPTURED);

@@ -49,13 +49,13 @@ pub fn create_topics(deployment: &Deployment) {
     }
 }
 
-/// A producer of events, with the partitioner of Java's clients.
+/// A producer of events.
 pub fn writer(deployment: &Deployment) -> Writer {
     let settings = Settings {
         bootstrap_servers: deployment.bootstrap.clone(),
         group_id: deployment.name.clone(),
         instance: "producer".into(),
-        properties: BTreeMap::from([("partitioner".to_owned(), "murmur2_random".to_owned())]),
+        properties: BTreeMap::new(),
     };
     Writer::new(&settings).expect("a writer")
 }

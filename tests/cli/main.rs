@@ -28,7 +28,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn help_names_every_command_and_every_exit_code() {
     let help = text(&run(&["--help"]).stdout);
-    for word in ["run", "demo", "replay", "report", "check", "loadgen", "65", "69", "74", "78"] {
+    for word in ["run", "demo", "replay", "report", "check", "loadgen", "65", "69", "74", "78", "143"] {
         assert!(help.contains(word), "{word} is not in:\n{help}");
     }
 }
@@ -73,6 +73,18 @@ fn a_property_that_is_not_librdkafkas_exits_78() {
     let output = run(&["check", "--set", "kafka.properties.no.such.property=1"]);
     assert_eq!(output.status.code(), Some(78));
     assert!(text(&output.stderr).contains("no.such.property"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_command_that_connects_tells_a_bad_property_from_a_broker_that_is_away() {
+    let output = run(&[
+        "loadgen",
+        "--set",
+        "kafka.properties.ssl.ca.location=/no/such.pem",
+        "--set",
+        "kafka.properties.security.protocol=ssl",
+    ]);
+    assert_eq!(output.status.code(), Some(78), "{}", text(&output.stderr));
 }
 
 #[test]
