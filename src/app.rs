@@ -1,6 +1,7 @@
 //! The composition root: every part of the running service, put together and taken down again.
 
 use std::net::SocketAddr;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -171,7 +172,9 @@ impl Service {
         };
         let thread = thread::Builder::new().name(format!("worker-{slot}")).spawn(move || {
             // The receiver is gone once the process ends all the same.
-            drop(ended.send((slot, work())));
+            let result = panic::catch_unwind(AssertUnwindSafe(work));
+            let panicked = |_| Err(BrokerError::Fatal("the worker's thread panicked".into()).into());
+            drop(ended.send((slot, result.unwrap_or_else(panicked))));
         });
         thread.map(drop).context("a worker thread can't be started").map_err(Failure::from)
     }
@@ -228,11 +231,8 @@ impl Service {
                     return outcome.and(Err(late.into()));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                // A thread that ended without a word panicked.
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.shutdown.request();
-                    return outcome.and(Err(anyhow!("a worker thread panicked").into()));
-                }
+                // Every worker has said how it ended.
+                Err(RecvTimeoutError::Disconnected) => workers = 0,
             }
         }
         if run_view.join().is_err() {

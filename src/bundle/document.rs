@@ -67,9 +67,15 @@ struct Source<'a> {
     last_offset: Offset,
 }
 
-/// Makes the bundle of a session that [`finish`](SessionCollector::finish)ed.
+/// Makes the bundle of a session that [`finish`](SessionCollector::finish)ed, of `max_bytes` at most as long as it has
+/// rows to leave out.
 #[must_use]
-pub fn assemble(session: &SessionCollector, end_reason: EndReason, from: &TopicPartition) -> Assembled {
+pub fn assemble(
+    session: &SessionCollector,
+    end_reason: EndReason,
+    from: &TopicPartition,
+    max_bytes: usize,
+) -> Assembled {
     let (id, head) = (session.id(), session.head());
     let start = session.start().expect("a session has an event, so a finished one has a start");
     let known = session.known_responses();
@@ -84,7 +90,7 @@ pub fn assemble(session: &SessionCollector, end_reason: EndReason, from: &TopicP
         })
         .collect();
     let tokens = rows.iter().filter_map(|row| row.stage0_tokens.as_ref()).map(|stage| stage.output.output_token_count);
-    let document = Document {
+    let mut document = Document {
         schema_version: SCHEMA_VERSION,
         session_id: id,
         request_metrics: &rows,
@@ -98,8 +104,19 @@ pub fn assemble(session: &SessionCollector, end_reason: EndReason, from: &TopicP
             last_offset: head.last_offset,
         },
     };
-    let json = serde_json::to_vec(&document).expect("a bundle can be written to memory");
-    Assembled { json, truncated: head.truncated, unreadable_values }
+    let mut json = document.to_json();
+    while json.len() > max_bytes && !document.request_metrics.is_empty() {
+        document.session.truncated = true;
+        document.request_metrics = &document.request_metrics[..document.request_metrics.len() / 2];
+        json = document.to_json();
+    }
+    Assembled { json, truncated: document.session.truncated, unreadable_values }
+}
+
+impl Document<'_> {
+    fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a bundle can be written to memory")
+    }
 }
 
 impl<'a> Session<'a> {

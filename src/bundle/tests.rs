@@ -10,6 +10,10 @@ use crate::wire::Decoder;
 
 /// The bundle of a session with these events, one a second.
 fn bundle(events: &[Value]) -> Value {
+    bundle_within(usize::MAX, events)
+}
+
+fn bundle_within(max_bytes: usize, events: &[Value]) -> Value {
     let settings = Settings::default();
     let mut session: Option<SessionCollector> = None;
     let mut decoder = Decoder::new(1 << 20);
@@ -30,7 +34,7 @@ fn bundle(events: &[Value]) -> Value {
     let mut session = session.expect("an event");
     session.finish(&settings);
     let from = TopicPartition { topic: "events".into(), partition: Partition(3) };
-    let assembled = assemble(&session, EndReason::Closed, &from);
+    let assembled = assemble(&session, EndReason::Closed, &from, max_bytes);
     serde_json::from_slice(&assembled.json).expect("a bundle is JSON")
 }
 
@@ -99,7 +103,7 @@ fn what_is_not_finite_is_null_and_what_cannot_be_read_is_zero() {
     session.handle_event(&event, &arrival, &settings);
     session.finish(&settings);
     let from = TopicPartition { topic: "events".into(), partition: Partition(0) };
-    let assembled = assemble(&session, EndReason::IdleTimeout, &from);
+    let assembled = assemble(&session, EndReason::IdleTimeout, &from, usize::MAX);
     let bundle: Value = serde_json::from_slice(&assembled.json).expect("a bundle is JSON");
     let tokens = &bundle["request_metrics"][0]["stage0_tokens"];
     assert_eq!((&tokens["ttft_ms"], &tokens["output_token_count"]), (&Value::Null, &json!(0)));
@@ -114,4 +118,16 @@ fn a_session_without_audio_has_no_stream_metrics_and_one_cut_short_is_unfinished
     assert_eq!(bundle["session"]["responses"]["unfinished"], 1);
     assert_eq!(bundle["source"], json!({"topic": "events", "partition": 3, "first_offset": 1, "last_offset": 2}));
     assert_eq!(bundle["schema_version"], 1);
+}
+
+#[test]
+fn a_bundle_too_large_leaves_out_its_last_rows_and_keeps_its_metrics() {
+    let events: Vec<Value> = ["a", "b", "c", "d"].iter().flat_map(|id| [created(id), audio(id)]).collect();
+    let whole = bundle(&events);
+    let bundle = bundle_within(whole.to_string().len() - 1, &events);
+    let rows: Vec<_> =
+        bundle["request_metrics"].as_array().expect("rows").iter().map(|row| &row["response_id"]).collect();
+    assert_eq!(rows, ["a", "b"]);
+    assert_eq!((&bundle["session"]["truncated"], &whole["session"]["truncated"]), (&true.into(), &false.into()));
+    assert_eq!(bundle["session_metrics"], whole["session_metrics"]);
 }

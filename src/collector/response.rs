@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::settings::Limits;
 use crate::ids::ResponseId;
 use crate::wire::{RequestMetrics, StageSnapshot};
 
@@ -119,9 +120,9 @@ impl ResponseFacts {
         }
     }
 
-    /// Takes the facts of one event in the window; returns whether `max_stages` kept a stage out.
+    /// Takes the facts of one event in the window; returns whether a limit kept a stage out.
     #[must_use]
-    pub fn apply(&mut self, moment: Moment, facts: WindowedFacts, max_stages: usize) -> bool {
+    pub fn apply(&mut self, moment: Moment, facts: WindowedFacts, limits: &Limits) -> bool {
         let WindowedFacts { created, text, audio, stages, request } = facts;
         if created {
             self.created.get_or_insert(moment.at);
@@ -137,9 +138,14 @@ impl ResponseFacts {
         }
         let mut truncated = false;
         for (id, snapshot) in stages {
-            if let Some(at) = self.stages.iter().position(|(known, _)| *known == id) {
+            let known = self.stages.iter().position(|(known, _)| *known == id);
+            let others = self.stages.iter().filter(|(other, _)| *other != id);
+            let values: usize = others.map(|(_, stage)| stage.interval_values()).sum();
+            if values + snapshot.interval_values() > limits.interval_values {
+                truncated = true;
+            } else if let Some(at) = known {
                 self.stages[at].1 = snapshot;
-            } else if self.stages.len() < max_stages {
+            } else if self.stages.len() < limits.stages {
                 self.stages.push((id, snapshot));
             } else {
                 truncated = true;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::end::EndReason;
 use super::response::{AudioFact, FinalStatus, Moment, ResponseFacts, WindowedFacts};
-use super::settings::Settings;
+use super::settings::{Limits, Settings};
 use super::source::ReceiveClock;
 use super::stream_start::{Chosen, HeldFacts, StreamStart};
 use super::tallies::Tallies;
@@ -162,7 +162,7 @@ impl SessionCollector {
             let full = start.held_cost() >= limits.held_facts;
             self.head.truncated |= full;
             if full || start.is_certain(&settings.stream_start_sources) {
-                self.settle(limits.stages);
+                self.settle(limits);
             }
         }
         Handled::Accepted
@@ -198,7 +198,7 @@ impl SessionCollector {
 
     /// Settles what still waits, before the bundle is made.
     pub fn finish(&mut self, settings: &Settings) {
-        self.settle(settings.limits.stages);
+        self.settle(&settings.limits);
     }
 
     /// The session's id.
@@ -257,24 +257,24 @@ impl SessionCollector {
         }
         let held = HeldFacts { at, ordinal: self.head.tallies.events, response: index, facts };
         match self.head.start.chosen() {
-            Some(start) => self.apply(start, held, settings.limits.stages),
+            Some(start) => self.apply(start, held, &settings.limits),
             None => self.head.start.hold(held),
         }
     }
 
-    fn settle(&mut self, max_stages: usize) {
+    fn settle(&mut self, limits: &Limits) {
         let held = self.head.start.settle();
         let Some(start) = self.head.start.chosen() else { return };
         for facts in held {
-            self.apply(start, facts, max_stages);
+            self.apply(start, facts, limits);
         }
     }
 
-    fn apply(&mut self, start: Chosen, held: HeldFacts, max_stages: usize) {
+    fn apply(&mut self, start: Chosen, held: HeldFacts, limits: &Limits) {
         let HeldFacts { at, ordinal, response, facts } = held;
         if at >= start.at {
             self.dirty.insert(response);
-            let truncated = self.responses[response as usize].apply(Moment { at, ordinal }, facts, max_stages);
+            let truncated = self.responses[response as usize].apply(Moment { at, ordinal }, facts, limits);
             self.head.truncated |= truncated;
         }
     }

@@ -37,8 +37,10 @@ pub struct Limits {
     pub error_codes: usize,
     /// Stages of one response.
     pub stages: usize,
-    /// Values of one stage's interval list.
+    /// Values of all interval lists of one response.
     pub interval_values: usize,
+    /// Bytes of one bundle. Of a larger one the last request rows are left out; its session metrics stay those of all.
+    pub bundle_bytes: usize,
     /// Bytes of a text that is kept: models, labels, codes, reasons. A longer one is cut; a response whose id is longer is
     /// left out.
     pub text_bytes: usize,
@@ -72,6 +74,7 @@ impl Default for Limits {
             error_codes: 32,
             stages: 64,
             interval_values: 65_536,
+            bundle_bytes: 4 << 20,
             text_bytes: 1024,
         }
     }

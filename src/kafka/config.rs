@@ -30,6 +30,9 @@ pub(super) enum Isolation {
     ReadUncommitted,
 }
 
+/// `message.max.bytes` of brokers is 1 MiB and a little; a record has more than its payload.
+const USUAL_MESSAGE_BYTES: usize = 1_000_000;
+
 impl Settings {
     /// A member of the group.
     pub(super) fn consumer(&self, slot: usize) -> ClientConfig {
@@ -96,6 +99,8 @@ impl Settings {
         let mut config = self.common(&CONSUMER_ONLY, &self.client_id(slot));
         self.default(&mut config, "linger.ms", "1");
         self.default(&mut config, "compression.type", "lz4");
+        // librdkafka's 1 MB is of the record as it is; the broker's bound is of the compressed batch.
+        self.default(&mut config, "message.max.bytes", "20971520");
         // As Java's clients choose: equal keys are in equal partitions whoever wrote them.
         self.default(&mut config, "partitioner", "murmur2_random");
         config.set("enable.idempotence", "true").set("acks", "all");
@@ -110,6 +115,12 @@ impl Settings {
 
     pub(super) fn transaction_timeout(&self) -> Duration {
         self.duration_ms("transaction.timeout.ms", TRANSACTION_TIMEOUT)
+    }
+
+    /// What a broker takes for certain: its usual bound, or what `message.max.bytes` says of this one.
+    pub(super) fn dead_letter_bytes(&self) -> usize {
+        let set = self.properties.get("message.max.bytes").and_then(|bytes| bytes.parse().ok());
+        set.unwrap_or(USUAL_MESSAGE_BYTES)
     }
 
     pub(super) fn session_timeout(&self) -> Duration {

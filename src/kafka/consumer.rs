@@ -118,7 +118,11 @@ impl crate::worker::Consumer for Consumer {
         }
         let client = open(&self.client)?;
         match client.poll(timeout) {
-            None => Ok(()),
+            // Perhaps because a rebalance came: nothing else may be asked of the client before its answer.
+            None => {
+                let asked = locked(&client.context().asked).pop_front();
+                asked.map_or(Ok(()), |asked| self.hand_over(asked, visit))
+            }
             // Not redelivered by librdkafka, so it is handed over even when a rebalance came with it; the rebalance is
             // the next poll's. What is not held was given back, or is read from an explicit offset later.
             Some(Ok(message)) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::Offset as Position;
 use rdkafka::TopicPartitionList;
 use rdkafka::config::FromClientConfigAndContext;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, PurgeConfig};
 use tracing::warn;
 
@@ -31,6 +31,8 @@ pub struct Producer {
     topics: Topics,
     guarantee: ProcessingGuarantee,
     payload: DeadLetterPayload,
+    /// A dead letter over this goes without its payload.
+    dead_letter_bytes: usize,
     /// No single call waits longer: past it the broker has given the transaction up too.
     timeout: Duration,
 }
@@ -55,6 +57,7 @@ impl Producer {
             topics: topics.clone(),
             guarantee,
             payload,
+            dead_letter_bytes: settings.dead_letter_bytes(),
             timeout: settings.transaction_timeout(),
         })
     }
@@ -74,7 +77,17 @@ impl Producer {
     }
 
     fn send_dead_letter(&self, letter: &DeadLetter) -> Result<(), BrokerError> {
-        let record = |payload: DeadLetterPayload| BaseRecord {
+        let mut payload = self.payload;
+        // Its headers can make a record too large that was not: rather without its payload than not at all.
+        if payload == DeadLetterPayload::Keep && records::dead_letter_bytes(letter) > self.dead_letter_bytes {
+            payload = DeadLetterPayload::Drop;
+            let message = "dead letter is too large to copy and is written without its payload";
+            if let Some(repeated) = context::admit(message) {
+                let (partition, offset) = (letter.partition, letter.offset);
+                warn!(%partition, %offset, bytes = letter.payload.len(), repeated, "{message}");
+            }
+        }
+        self.queue(BaseRecord {
             topic: &self.topics.dead_letters,
             partition: None,
             payload: (payload == DeadLetterPayload::Keep).then_some(letter.payload.as_slice()),
@@ -84,22 +97,7 @@ impl Producer {
             timestamp: None,
             headers: Some(records::dead_letter_headers(letter, &self.topics.events, payload)),
             delivery_opaque: (),
-        };
-        let deadline = Deadline::after(self.timeout);
-        match transaction::enqueue(self.client(), record(self.payload), deadline) {
-            // Its headers can make a record too large that was not: rather without its payload than not at all.
-            Err(KafkaError::MessageProduction(Code::MessageSizeTooLarge))
-                if self.payload == DeadLetterPayload::Keep =>
-            {
-                let message = "dead letter is too large to copy and is written without its payload";
-                if let Some(repeated) = context::admit(message) {
-                    let (partition, offset) = (letter.partition, letter.offset);
-                    warn!(%partition, %offset, bytes = letter.payload.len(), repeated, "{message}");
-                }
-                self.queue(record(DeadLetterPayload::Drop))
-            }
-            result => result.map_err(|error| refused(self.client(), &self.topics.dead_letters, &error)),
-        }
+        })
     }
 }
 

@@ -54,6 +54,13 @@ pub(super) fn dead_letter_headers(letter: &DeadLetter, topic: &str, payload: Dea
     owned_headers(own.chain(added.into_iter().map(|(name, value)| (name, Some(value.as_bytes())))))
 }
 
+/// What a dead letter takes with its payload, the headers that are added to it generously counted.
+pub(super) fn dead_letter_bytes(letter: &DeadLetter) -> usize {
+    let header = |(name, value): &(String, Option<Vec<u8>>)| name.len() + value.as_ref().map_or(0, Vec::len) + 16;
+    let own: usize = letter.headers.iter().map(header).sum();
+    letter.payload.len() + letter.key.as_ref().map_or(0, Vec::len) + own + 1024
+}
+
 pub(super) fn owned_headers<'a>(headers: impl IntoIterator<Item = (&'a str, Option<&'a [u8]>)>) -> OwnedHeaders {
     headers.into_iter().fold(OwnedHeaders::new(), |all, (key, value)| all.insert(NativeHeader { key, value }))
 }

@@ -113,9 +113,9 @@ pub(super) fn verdict(producer: &BaseProducer<Deliveries>) -> Result<(), BrokerE
 pub(super) fn delivery(code: Code, text: String) -> BrokerError {
     match code {
         // The same record would fail again.
-        Code::MessageSizeTooLarge => BrokerError::Fatal(format!(
-            "{text}: raise message.max.bytes of the topic and of kafka.properties, or lower the limits"
-        )),
+        Code::MessageSizeTooLarge => {
+            BrokerError::Fatal(format!("{text}: raise max.message.bytes of the topic, or lower limits.bundle_bytes"))
+        }
         Code::TopicAuthorizationFailed => {
             BrokerError::Fatal(format!("{text}: the principal needs Write and Describe on the topic"))
         }

@@ -77,6 +77,11 @@ impl<'a> Key<'a> {
 pub enum RestoreError {
     #[error("the changelog has a key of an unknown kind, {0:?}; is it another program's topic, or a newer release's?")]
     UnknownKey(Option<char>),
+    #[error(
+        "the changelog has state, but the group has no committed offset: it expired, or kafka.group_id was changed; \
+         set the group's offset, or give the group a changelog of its own"
+    )]
+    OffsetsLost,
     #[error("{what}: {source}")]
     Snapshot { what: &'static str, source: SnapshotError },
 }

@@ -24,6 +24,12 @@ use crate::wire::{Decoder, Error, Event, Kind};
 /// How far a silent partition's time may run ahead of its snapshot before that is written again.
 const TIME_SNAPSHOT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Bytes that the ends of sessions may put into one batch: after a jump in time all are due at once.
+const MAX_FIRED_BYTES: usize = 16 << 20;
+
+/// What a tombstone or marker counts for among those.
+const TOMBSTONE_BYTES: usize = 64;
+
 /// The state of one partition of the events topic.
 #[derive(Debug)]
 pub struct PartitionTask {
@@ -50,6 +56,9 @@ struct Open {
     in_changelog: Option<u32>,
     /// It changed since the last batch.
     is_dirty: bool,
+    /// The last of its records that its restored state holds. Without transactions offsets may be behind the state, and
+    /// records up to this one come again.
+    restored_to: Option<Offset>,
 }
 
 /// What the next commit will carry.
@@ -95,8 +104,9 @@ impl PartitionTask {
         for session in state.into_sessions()? {
             let (id, in_changelog) = (session.id().clone(), Some(session.response_count()));
             let timer = session.next_deadline(&task.settings);
+            let restored_to = Some(session.head().last_offset);
             task.timers.insert((timer, id.clone()));
-            task.sessions.insert(id, Open { session, timer, in_changelog, is_dirty: false });
+            task.sessions.insert(id, Open { session, timer, in_changelog, is_dirty: false, restored_to });
         }
         Ok(task)
     }
@@ -110,7 +120,7 @@ impl PartitionTask {
     /// Takes the next record. `wall` is the wall clock, which bounds the record's timestamp.
     pub fn process(&mut self, record: &Record<'_>, wall: Timestamp) {
         let now = self.clock.observe(record.timestamp, wall, self.settings.clock_tolerance);
-        self.fire_timers(now);
+        self.fire_timers(now, MAX_FIRED_BYTES);
         self.next_offset = record.offset.next();
         let counts = &mut self.pending.counts;
         counts.records += 1;
@@ -130,15 +140,16 @@ impl PartitionTask {
     /// Lets time pass while the partition has nothing to read.
     pub fn advance(&mut self, elapsed: Duration) {
         if let Some(now) = self.clock.advance(elapsed) {
-            self.fire_timers(now);
+            self.fire_timers(now, MAX_FIRED_BYTES);
         }
     }
 
     /// Ends every open session: the capture is over.
     pub fn end_of_input(&mut self) {
+        let now = self.clock.now().unwrap_or_default();
+        self.fire_timers(now, usize::MAX);
         let mut open: Vec<_> = self.sessions.keys().cloned().collect();
         open.sort_unstable();
-        let now = self.clock.now().unwrap_or_default();
         for id in open {
             let reason = self.sessions[&id].session.end_of_input();
             self.finish(&id, reason, now);
@@ -205,7 +216,14 @@ impl PartitionTask {
         let (received_at_s, clock) = identify::receive_time(record, event)?;
         let labels = identify::labels(record);
         let arrival = Arrival { received_at_s, clock, timestamp: record.timestamp, now, offset: record.offset, labels };
+        if self.timers.first().is_some_and(|(due, _)| *due <= now) {
+            self.end_if_overdue(&id, now);
+        }
         let outcome = if let Some(open) = self.sessions.get_mut(&*id) {
+            if open.restored_to.is_some_and(|offset| record.offset <= offset) {
+                *self.pending.counts.events.entry((event.kind.class(), Outcome::Duplicate)).or_default() += 1;
+                return Ok(());
+            }
             let handled = open.session.handle_event(event, &arrival, &self.settings);
             let deadline = open.session.next_deadline(&self.settings);
             if deadline < open.timer {
@@ -219,7 +237,7 @@ impl PartitionTask {
                 self.pending.dirty.push(open.session.id().clone());
             }
             handled.into()
-        } else if self.closed.contains_key(&*id) && event.kind != Kind::SessionCreated {
+        } else if self.closed.get(&*id).is_some_and(|marker| marker.until > now) && event.kind != Kind::SessionCreated {
             Outcome::Late
         } else if self.sessions.len() >= self.settings.limits.sessions {
             Outcome::Refused
@@ -239,14 +257,20 @@ impl PartitionTask {
         let handled = session.handle_event(event, arrival, &self.settings);
         let timer = session.next_deadline(&self.settings);
         self.timers.insert((timer, id.clone()));
-        self.sessions.insert(id.clone(), Open { session, timer, in_changelog: None, is_dirty: true });
+        self.sessions
+            .insert(id.clone(), Open { session, timer, in_changelog: None, is_dirty: true, restored_to: None });
         self.pending.counts.sessions_opened += 1;
         self.pending.dirty.push(id);
         handled.into()
     }
 
-    fn fire_timers(&mut self, now: Timestamp) {
+    /// Ends what is due, up to `max_bytes` of effects: the rest is for the next record or the next span of silence, and so
+    /// for another transaction.
+    fn fire_timers(&mut self, now: Timestamp, max_bytes: usize) {
         while let Some((due, _)) = self.timers.first().filter(|(due, _)| *due <= now) {
+            if self.pending.bytes >= max_bytes {
+                return;
+            }
             let due = *due;
             let (_, id) = self.timers.pop_first().expect("the first timer is there");
             if let Some(open) = self.sessions.get_mut(&id) {
@@ -264,12 +288,20 @@ impl PartitionTask {
         }
     }
 
+    /// A session whose time is up ends before its next event, though its timer waits for its turn.
+    fn end_if_overdue(&mut self, id: &str, now: Timestamp) {
+        let reason = self.sessions.get(id).and_then(|open| open.session.handle_timeout(now, &self.settings));
+        if let Some(reason) = reason {
+            self.finish(&SessionId::from(id), reason, now);
+        }
+    }
+
     /// Writes a session's bundle and leaves a marker in its place.
     fn finish(&mut self, id: &SessionId, reason: EndReason, now: Timestamp) {
         let Open { mut session, timer, in_changelog, .. } = self.sessions.remove(id).expect("a session ends once");
         self.timers.remove(&(timer, id.clone()));
         session.finish(&self.settings);
-        let assembled = assemble(&session, reason, &self.source);
+        let assembled = assemble(&session, reason, &self.source, self.settings.limits.bundle_bytes);
         let pending = &mut self.pending;
         if let Some(responses) = in_changelog {
             pending.changelog.push(Key::Session(id.as_str()).tombstone());
@@ -282,7 +314,7 @@ impl PartitionTask {
         pending.counts.truncated += u64::from(assembled.truncated);
         pending.counts.unreadable_values += assembled.unreadable_values;
         *pending.counts.sessions_finished.entry(reason).or_default() += 1;
-        pending.bytes += assembled.json.len();
+        pending.bytes += assembled.json.len() + TOMBSTONE_BYTES * (2 + in_changelog.unwrap_or(0) as usize);
         pending.bundles.push(Bundle { session_id: id.clone(), end_reason: reason, json: assembled.json });
     }
 

@@ -330,3 +330,45 @@ fn a_finished_session_leaves_only_its_marker_in_the_changelog() {
     let state = std::mem::take(&mut bench.state);
     assert_eq!(state.into_sessions(), Ok(Vec::new()));
 }
+
+#[test]
+fn a_jump_in_time_ends_many_sessions_in_more_than_one_batch_and_each_once() {
+    let stage = format!(r#"{{"0":{{"vllm_itls_ms":[{}1]}}}}"#, "1.25,".repeat(20_000));
+    let mut bench = Bench::new();
+    for i in 0..200 {
+        let id = format!("s{i:03}");
+        bench.event(&id, r#"{"type":"response.created","response_id":"r"}"#);
+        let done = format!(r#"{{"type":"response.done","response_id":"r","vllm_omni":{{"stage_metrics":{stage}}}}}"#);
+        bench.event(&id, &done);
+    }
+    bench.commit();
+    bench.at(1000.0).event("s199", SPEAK);
+    let mut batches = vec![bench.commit()];
+    while bench.task.open_sessions() > 0 {
+        bench.task.advance(Duration::from_millis(1));
+        batches.push(bench.commit());
+    }
+    assert!(batches.len() > 1, "one batch took them all");
+    let mut ended: Vec<_> = batches.iter().flat_map(ends).collect();
+    ended.sort();
+    let expected: Vec<_> = (0..200).map(|i| (format!("s{i:03}"), EndReason::IdleTimeout)).collect();
+    assert_eq!(ended, expected);
+    // Its time was up before this event, whatever its turn.
+    let late: u64 = batches.iter().filter_map(|b| b.counts.events.get(&(EventClass::Response, Outcome::Late))).sum();
+    assert_eq!(late, 1);
+}
+
+#[test]
+fn records_that_a_restored_state_holds_are_not_counted_again() {
+    let mut bench = Bench::new();
+    bench.event("a", CREATED).event("a", SPEAK);
+    bench.commit();
+    bench.restart(Settings::default());
+    // Without transactions, offsets may be behind the state.
+    bench.offset = 0;
+    bench.event("a", CREATED).event("a", SPEAK).event("a", SPEAK);
+    bench.task.end_of_input();
+    let batch = bench.commit();
+    assert_eq!(json(&batch.bundles[0])["session"]["speaks"], 2);
+    assert_eq!(batch.counts.events[&(EventClass::Response, Outcome::Duplicate)], 1);
+}

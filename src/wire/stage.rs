@@ -61,7 +61,7 @@ impl StageMetrics {
         metrics
     }
 
-    fn read_stages(&mut self, json: &[u8], limits: StageLimits) -> JiterResult<()> {
+    fn read_stages(&mut self, json: &[u8], mut limits: StageLimits) -> JiterResult<()> {
         Reader::new(json).object(|reader, key| {
             let id = unescape(key.0);
             let (id, was_cut) = cut(&id, limits.text_bytes);
@@ -74,6 +74,8 @@ impl StageMetrics {
             let mut truncated = false;
             let is_object = stage.read(reader, limits, &mut truncated)?;
             self.truncated |= truncated;
+            // The lists of one object share the limit.
+            limits.interval_values -= stage.interval_values();
             match (known, is_object) {
                 (Some(at), true) => self.stages[at].1 = stage,
                 (None, true) => self.stages.push((id.to_owned(), stage)),
@@ -106,9 +108,13 @@ impl StageSnapshot {
                 b"serving_time_to_first_output_ms" => &mut self.serving_time_to_first_output_ms,
                 b"time_per_output_unit_ms" => &mut self.time_per_output_unit_ms,
                 b"stage_gen_time_ms" => &mut self.stage_gen_time_ms,
-                b"vllm_itls_ms" => return self.vllm_itls_ms.read(reader, limits.interval_values, truncated),
+                b"vllm_itls_ms" => {
+                    let room = limits.interval_values - self.inter_output_latencies_ms.values.len();
+                    return self.vllm_itls_ms.read(reader, room, truncated);
+                }
                 b"inter_output_latencies_ms" => {
-                    return self.inter_output_latencies_ms.read(reader, limits.interval_values, truncated);
+                    let room = limits.interval_values - self.vllm_itls_ms.values.len();
+                    return self.inter_output_latencies_ms.read(reader, room, truncated);
                 }
                 b"final_output_type" | b"output_unit_type" => {
                     let label = match reader.value()? {
@@ -189,6 +195,9 @@ mod tests {
     #[test]
     fn limits_cut_and_say_so() {
         assert!(read(r#"{"0":{"vllm_itls_ms":[1,2,3,4,5]}}"#).truncated);
+        let shared = read(r#"{"0":{"vllm_itls_ms":[1,2],"inter_output_latencies_ms":[3]},"1":{"vllm_itls_ms":[4,5]}}"#);
+        let values: Vec<_> = shared.stages.iter().map(|(_, stage)| stage.interval_values()).collect();
+        assert_eq!((values, shared.truncated), (vec![3, 1], true));
         assert!(read(r#"{"0":{"final_output_type":"123456789"}}"#).truncated);
         let many = read(r#"{"0":{},"1":{},"2":{},"3":{}}"#);
         assert_eq!((many.stages.len(), many.truncated), (3, true));

@@ -20,19 +20,22 @@ where
     P: Producer<GroupMetadata = C::GroupMetadata>,
 {
     let transaction = OpenTransaction::begin(producer)?;
-    for batch in batches {
-        transaction.producer.send_batch(batch)?;
-    }
+    transaction.producer.send_output(batches)?;
     let offsets: Vec<(Partition, Offset)> = batches.iter().map(|batch| (batch.partition, batch.next_offset)).collect();
     match guarantee {
         ProcessingGuarantee::ExactlyOnce => {
+            transaction.producer.send_state(batches)?;
             // Read anew: a member that has left its group since must not commit.
             let group = consumer.group_metadata()?;
             transaction.producer.send_offsets(&offsets, &group)?;
             transaction.commit()
         }
         ProcessingGuarantee::AtLeastOnce => {
-            // Offsets last: what is not on the broker is read again.
+            // In this order, for a crash may come between any two: what the state forgets has been written, and what is
+            // not in the state is read again.
+            transaction.commit()?;
+            let transaction = OpenTransaction::begin(producer)?;
+            transaction.producer.send_state(batches)?;
             transaction.commit()?;
             consumer.commit_offsets(&offsets)
         }
@@ -55,20 +58,26 @@ impl<'a, P: Producer> OpenTransaction<'a, P> {
     }
 }
 
-trait SendBatch {
-    fn send_batch(&mut self, batch: &CommitBatch) -> Result<(), BrokerError>;
+/// The two halves of what batches carry.
+trait SendBatches {
+    /// Bundles and dead letters: what others read.
+    fn send_output(&mut self, batches: &[CommitBatch]) -> Result<(), BrokerError>;
+    /// The changelog.
+    fn send_state(&mut self, batches: &[CommitBatch]) -> Result<(), BrokerError>;
 }
 
-impl<P: Producer> SendBatch for P {
-    fn send_batch(&mut self, batch: &CommitBatch) -> Result<(), BrokerError> {
-        for bundle in &batch.bundles {
-            self.send(Outgoing::Bundle(bundle))?;
+impl<P: Producer> SendBatches for P {
+    fn send_output(&mut self, batches: &[CommitBatch]) -> Result<(), BrokerError> {
+        for batch in batches {
+            batch.bundles.iter().try_for_each(|bundle| self.send(Outgoing::Bundle(bundle)))?;
+            batch.dead_letters.iter().try_for_each(|letter| self.send(Outgoing::DeadLetter(letter)))?;
         }
-        for entry in &batch.changelog {
-            self.send(Outgoing::Changelog(batch.partition, entry))?;
-        }
-        for letter in &batch.dead_letters {
-            self.send(Outgoing::DeadLetter(letter))?;
+        Ok(())
+    }
+
+    fn send_state(&mut self, batches: &[CommitBatch]) -> Result<(), BrokerError> {
+        for batch in batches {
+            batch.changelog.iter().try_for_each(|entry| self.send(Outgoing::Changelog(batch.partition, entry)))?;
         }
         Ok(())
     }

@@ -306,7 +306,8 @@ where
         for (start, records, overtaken) in read {
             let partition = start.partition;
             self.changelog.close(partition);
-            self.tasks.start(partition).map_err(|source| WorkerError::Restore { partition, source })?;
+            let guarantee = self.settings.processing_guarantee;
+            self.tasks.start(partition, guarantee).map_err(|source| WorkerError::Restore { partition, source })?;
             if overtaken {
                 self.consumer.unassign(&[partition])?;
                 self.consumer.assign(&[start])?;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::ports::Start;
+use super::settings::ProcessingGuarantee;
 use crate::collector::Settings;
 use crate::ids::{Offset, Partition, TopicPartition};
 use crate::task::{ChangelogState, CommitBatch, PartitionTask, Record, RestoreError};
@@ -18,6 +19,9 @@ use crate::time::Timestamp;
 
 /// Time passes for a silent partition in steps of at least this.
 const IDLE_STEP: Duration = Duration::from_millis(20);
+
+/// A round takes a tenth of this; after a longer one nobody has looked whether there is something to read.
+const MAX_IDLE_STEP: Duration = Duration::from_secs(5);
 
 /// A worker's tasks by partition.
 #[derive(Debug)]
@@ -105,8 +109,13 @@ impl Tasks {
     ///
     /// # Errors
     /// When the state can't be read.
-    pub fn start(&mut self, partition: Partition) -> Result<(), RestoreError> {
+    pub fn start(&mut self, partition: Partition, guarantee: ProcessingGuarantee) -> Result<(), RestoreError> {
         let Some(Slot::Restoring(restoring)) = self.slots.remove(&partition) else { return Ok(()) };
+        // One transaction wrote both, so the one is not there without the other.
+        let is_transactional = guarantee == ProcessingGuarantee::ExactlyOnce;
+        if is_transactional && restoring.start.committed.is_none() && restoring.state.now.is_some() {
+            return Err(RestoreError::OffsetsLost);
+        }
         let source = TopicPartition { topic: Arc::clone(&self.topic), partition };
         let next_offset = restoring.start.committed.unwrap_or(Offset(0));
         let task = PartitionTask::restore(source, next_offset, restoring.state, Arc::clone(&self.settings))?;
@@ -156,7 +165,7 @@ impl Tasks {
         for running in self.running_mut() {
             let Some(since) = running.idle_since else { continue };
             let elapsed = now.saturating_sub(since);
-            if !may_pass {
+            if !may_pass || elapsed > MAX_IDLE_STEP {
                 running.idle_since = Some(now);
             } else if elapsed >= IDLE_STEP {
                 // Whole milliseconds, as the task counts them; the rest is for the next time.

@@ -311,7 +311,7 @@ fn everything_of_a_commit_is_in_one_transaction() {
         round(&mut worker, &broker).expect("goes on");
     }
     let calls = broker.take_calls();
-    let first = [Call::Begin, Call::Changelog(0), Call::Changelog(0), Call::DeadLetter];
+    let first = [Call::Begin, Call::DeadLetter, Call::Changelog(0), Call::Changelog(0)];
     assert_eq!(calls[..4], first);
     assert_eq!(calls[4..6], [Call::SendOffsets(vec![(0, 10)]), Call::Commit]);
     // Silence ends the grace: the bundle, and the changelog that it leaves, in one transaction again.
@@ -440,6 +440,33 @@ fn without_transactions_offsets_are_committed_after_what_they_stand_for() {
     worker.step().expect("goes on");
     round(&mut worker, &broker).expect("goes on");
     let calls = broker.take_calls();
-    assert_eq!(calls[calls.len() - 2..], [Call::Commit, Call::CommitOffsets(vec![(0, 8)])]);
+    let state = [Call::Commit, Call::Begin, Call::Changelog(0), Call::Changelog(0), Call::Commit];
+    assert_eq!(calls[calls.len() - 6..calls.len() - 1], state, "output, then state, then offsets");
+    assert_eq!(calls.last(), Some(&Call::CommitOffsets(vec![(0, 8)])));
     assert!(!calls.iter().any(|call| matches!(call, Call::SendOffsets(_))));
+}
+
+#[test]
+fn state_without_a_committed_offset_is_not_read_over() {
+    let (mut worker, broker) = running();
+    broker.push([Next::Record(0, 7, "a", CREATED), Next::Revoked(vec![0])]);
+    worker.step().expect("goes on");
+    broker.0.committed.borrow_mut().clear();
+    broker.push([Next::Assigned(vec![0])]);
+    assert!(matches!(worker.step(), Err(WorkerError::Restore { .. })));
+}
+
+#[test]
+fn time_in_which_nobody_looked_is_not_silence() {
+    let (mut worker, broker) = running();
+    broker.push([Next::Record(0, 7, "a", CREATED), Next::End(0)]);
+    for _ in 0..4 {
+        round(&mut worker, &broker).expect("goes on");
+    }
+    broker.take_calls();
+    broker.pass(3600);
+    for _ in 0..4 {
+        round(&mut worker, &broker).expect("goes on");
+    }
+    assert!(!broker.take_calls().contains(&Call::Bundle("a".into())));
 }

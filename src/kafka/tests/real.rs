@@ -49,6 +49,12 @@ fn json(session: &str) -> String {
     format!("{{\"{session}\":1}}")
 }
 
+/// The end of partition 0, pending transactions included.
+fn high_watermark(settings: &Settings, topic: &str) -> i64 {
+    let prober: rdkafka::consumer::BaseConsumer = settings.prober(config::Isolation::ReadUncommitted).create().unwrap();
+    rdkafka::consumer::Consumer::fetch_watermarks(&prober, topic, 0, PATIENCE).unwrap().1
+}
+
 fn member(settings: &Settings, topics: &Topics, slot: usize) -> Member {
     let consumer = Consumer::new(settings, topics, slot).unwrap();
     Member { consumer, held: BTreeSet::new(), seen: Vec::new(), ends: BTreeSet::new() }
@@ -142,9 +148,15 @@ fn a_restore_and_a_committed_offset_wait_for_a_pending_transaction() {
     for commits in [true, false] {
         let metadata = member.consumer.group_metadata().unwrap();
         let mut other = producer(&settings, &topics, 1);
+        let before = high_watermark(&settings, &topics.changelog);
         other.begin().unwrap();
         other.send(Outgoing::Changelog(Partition(0), &entry("pending", Some("1")))).unwrap();
         other.send_offsets(&[(Partition(0), Offset(if commits { 5 } else { 6 }))], &metadata).unwrap();
+        // Until it is on the broker, there is nothing to wait for.
+        let sent = Instant::now();
+        while high_watermark(&settings, &topics.changelog) == before {
+            assert!(sent.elapsed() < PATIENCE);
+        }
         let mut changelog = Changelog::new(&settings, &topics);
         changelog.open(Partition(0)).unwrap();
         for _ in 0..5 {
