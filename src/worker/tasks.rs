@@ -34,7 +34,7 @@ pub struct Tasks {
 /// A partition of this worker.
 #[derive(Debug)]
 enum Slot {
-    Restoring(Restoring),
+    Restoring(Box<Restoring>),
     Running(Box<Running>),
 }
 
@@ -88,13 +88,13 @@ impl Tasks {
             progressed_at: now,
             overtaken: false,
         };
-        self.slots.insert(start.partition, Slot::Restoring(restoring));
+        self.slots.insert(start.partition, Slot::Restoring(Box::new(restoring)));
     }
 
     /// The tasks that are being restored.
     pub fn restoring(&mut self) -> impl Iterator<Item = &mut Restoring> {
         self.slots.values_mut().filter_map(|slot| match slot {
-            Slot::Restoring(restoring) => Some(restoring),
+            Slot::Restoring(restoring) => Some(&mut **restoring),
             Slot::Running(_) => None,
         })
     }
