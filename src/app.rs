@@ -84,7 +84,7 @@ impl Service {
         let metrics = Metrics::new(clock.now());
         let health = Health::new();
         health.await_run_view();
-        let runs = Arc::new(Mutex::new(RunView::new(&config.run.default_id)));
+        let runs = Arc::new(Mutex::new(RunView::new(config.run.clone())));
         let observers =
             (0..config.worker.count).map(|_| WorkerObserver::new(&metrics, &health, clock.monotonic())).collect();
         let state = admin::State { metrics, health: health.clone(), runs: Arc::clone(&runs), clock: Arc::new(clock) };
@@ -188,7 +188,7 @@ impl Service {
             let mut warned = Seldom::default();
             while !shutdown.is_requested() {
                 let observe = &mut |bundle: &[u8]| {
-                    runs.lock().unwrap_or_else(PoisonError::into_inner).observe(bundle);
+                    runs.lock().unwrap_or_else(PoisonError::into_inner).observe(bundle, clock.now());
                 };
                 if let Err(e) = reader.poll(RUN_VIEW_POLL, observe) {
                     if warned.is_due(clock.monotonic()) {
@@ -197,6 +197,7 @@ impl Service {
                     thread::sleep(RUN_VIEW_POLL);
                 }
                 if reader.caught_up() {
+                    runs.lock().unwrap_or_else(PoisonError::into_inner).let_old_runs_leave();
                     health.run_view_caught_up();
                 }
             }

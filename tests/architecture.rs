@@ -33,7 +33,7 @@ const SHELL: &[(&str, &str)] = &[
     ("kafka",        "time ids task worker clock"),
     ("metrics",      "time ids wire distribution collector report task worker"),
     ("admin",        "time ids report metrics"),
-    ("config",       "time ids distribution collector task worker kafka metrics admin"),
+    ("config",       "time ids distribution collector report task worker kafka metrics admin"),
     ("exit",         ""),
     ("telemetry",    "config"),
     ("shutdown",     ""),
@@ -56,7 +56,7 @@ const HOMES: &[(&str, &str)] = &[
 ];
 
 /// The dependencies that the core may name.
-const CORE_CRATES: &str = "chacha20 jiter postcard serde serde_json thiserror";
+const CORE_CRATES: &str = "chacha20 jiter postcard serde serde_json sketches_ddsketch thiserror";
 
 /// What of the standard library the core may not name: IO, the environment, threads.
 const NOT_IN_CORE: &str = "std::env std::fs std::net std::os std::process std::thread";

@@ -74,7 +74,7 @@ async fn metrics(extract::State(state): extract::State<State>) -> Response {
         {
             let mut runs = lock(&state.runs);
             // Set under the lock: of two scrapes at once, the one with the older figures comes first.
-            state.metrics.set_runs(&runs.summaries());
+            state.metrics.set_runs(runs.summaries());
         }
         ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], state.metrics.encode()).into_response()
     })
@@ -146,15 +146,13 @@ fn lock(runs: &Mutex<RunView>) -> MutexGuard<'_, RunView> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::collections::BTreeMap;
     use std::time::Duration;
 
     use super::super::{bind, serve};
     use super::*;
-    use crate::collector::EndReason;
-    use crate::distribution::Distribution;
     use crate::ids::Partition;
     use crate::metrics::WorkerObserver;
+    use crate::report::ViewSettings;
     use crate::time::Timestamp;
     use crate::worker::{Observer, TaskState};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -177,7 +175,7 @@ pub(super) mod tests {
         State {
             metrics: Metrics::new(Timestamp(0)),
             health: Health::new(),
-            runs: Arc::new(Mutex::new(RunView::new("default"))),
+            runs: Arc::new(Mutex::new(RunView::new(ViewSettings::default()))),
             clock: Arc::new(Stopped),
         }
     }
@@ -197,19 +195,13 @@ pub(super) mod tests {
     }
 
     fn run(run_id: &str) -> RunSummary {
-        RunSummary {
-            run_id: run_id.to_owned(),
-            sessions: 1,
-            sessions_by_end_reason: BTreeMap::from([(EndReason::Closed, 1)]),
-            responses: 2,
-            duplex_stream_ttft_ms: Some(Distribution { count: 1, mean: 250.5, p50: 250.5, p99: 250.5 }),
-            duplex_stream_ttfp_ms: None,
-            duplex_stream_rtf: None,
-            duplex_response_ttft_ms: None,
-            duplex_response_ttfp_ms: None,
-            duplex_client_ttft_ms: None,
-            duplex_client_ttfp_ms: None,
-        }
+        let mut view = RunView::new(ViewSettings { windows: Vec::new(), ..ViewSettings::default() });
+        let bundle = serde_json::json!({
+            "request_metrics": [{}, {}], "session_metrics": {"stream_ttft_ms": 250.5},
+            "session": {"run_id": run_id, "model": "m", "end_reason": "closed", "last_event_ms": 7},
+        });
+        view.observe(bundle.to_string().as_bytes(), Timestamp(7));
+        view.summaries().remove(0)
     }
 
     #[tokio::test]
@@ -273,7 +265,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn a_scrape_drops_the_gauges_of_runs_that_left() {
         let state = state();
-        state.metrics.set_runs(&[run("gone")]);
+        state.metrics.set_runs(vec![run("gone")]);
         let (_, body) = ask(&state, "GET /metrics").await;
         assert!(body.contains("\nduplex_records_total 0\n"), "{body}");
         assert!(!body.contains("gone"), "{body}");
@@ -297,14 +289,25 @@ pub(super) mod tests {
     fn a_report_has_all_runs_or_the_one_asked_for() {
         let json = |asked| serde_json::to_value(Report::of(vec![run("a"), run("b")], asked)).unwrap();
         assert_eq!(json(None)["runs"].as_array().map(Vec::len), Some(2));
+        let ttft = serde_json::json!(
+            {"count": 1, "mean": 250.5, "p50": 250.5, "p90": 250.5, "p99": 250.5, "max": 250.5, "approximate": false}
+        );
+        let part = |model| {
+            serde_json::json!({
+                "model": model, "window": "all", "sessions": 1, "sessions_by_end_reason": {"closed": 1},
+                "responses": 2, "approximate": false, "figures": {"duplex_stream_ttft_ms": ttft},
+            })
+        };
         assert_eq!(
             json(Some("b")),
             serde_json::json!({"runs": [{
                 "run_id": "b",
+                "last_event_ms": 7,
                 "sessions": 1,
                 "sessions_by_end_reason": {"closed": 1},
                 "responses": 2,
                 "duplex_stream_ttft_ms": {"count": 1, "mean": 250.5, "p50": 250.5, "p99": 250.5},
+                "parts": [part("all"), part("m")],
             }]})
         );
         assert_eq!(json(Some("c")), serde_json::json!({"runs": []}));

@@ -87,7 +87,7 @@ fn configuration(broker: &EmbeddedBroker) -> Config {
     config.kafka.group_id = "demo".into();
     config.topics.partitions = PARTITIONS;
     config.topics.replication_factor = 1;
-    config.run.default_id = "demo".into();
+    config.run.default_run_id = "demo".into();
     config
 }
 
@@ -107,7 +107,7 @@ fn play(
         ProgressStyle::with_template("{wide_bar} {pos}/{len} sessions finished  {msg}").expect("a valid template"),
     );
     progress.set_message(format!("{speed:.0} x real time"));
-    let finished = || summary().map_or(0, |run| run.sessions);
+    let finished = || summary().map_or(0, |run| run.sessions());
     let mut traffic = Traffic::new(profile);
     let clock = SystemClock::new();
     for event in traffic.by_ref() {
@@ -143,15 +143,15 @@ fn play(
     println!(
         "{} sessions made, {} bundles, {} request rows, {} events in {:.0} s",
         counts.sessions,
-        run.sessions,
-        run.responses,
+        run.sessions(),
+        run.responses(),
         counts.events,
         clock.monotonic().as_secs_f64()
     );
-    if run.sessions == counts.sessions {
+    if run.sessions() == counts.sessions {
         Ok(())
     } else {
-        Err(anyhow!("{} sessions were made, {} bundles came", counts.sessions, run.sessions).into())
+        Err(anyhow!("{} sessions were made, {} bundles came", counts.sessions, run.sessions()).into())
     }
 }
 

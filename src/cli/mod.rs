@@ -107,7 +107,7 @@ fn run(command: Command) -> Outcome {
         Command::Demo(args) => demo::run(&args),
         Command::Replay(args) => {
             let config = load(args.config.clone(), Vec::new())?;
-            replay::run(&args, config.session, &config.run.default_id)
+            replay::run(&args, config.session, config.run)
         }
         Command::Report(args) => {
             let report = match &args.bundles {

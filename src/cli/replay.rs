@@ -17,7 +17,7 @@ use crate::clock::SystemClock;
 use crate::collector::Settings;
 use crate::exit::{Code, Outcome};
 use crate::ids::{Partition, TopicPartition};
-use crate::report::{Report, RunView};
+use crate::report::{Report, RunView, ViewSettings};
 use crate::task::{CommitBatch, Counts, DeadLetter, PartitionTask};
 use crate::time::Clock;
 
@@ -66,16 +66,16 @@ struct DeadLetterLine<'a> {
     payload: Option<String>,
 }
 
-/// Runs the command. `settings` and `default_run_id` are the configuration's.
+/// Runs the command. `settings` and `view` are the configuration's.
 ///
 /// # Errors
 /// When the capture can't be read or an output can't be written; no output appears then.
-pub fn run(args: &Args, settings: Settings, default_run_id: &str) -> Outcome {
+pub fn run(args: &Args, settings: Settings, view: ViewSettings) -> Outcome {
     let mut outputs = Outputs::create(args)?;
     let (lines, progress) = open(&args.capture)?;
     let mut replay = Replay { settings: Arc::new(settings), tasks: BTreeMap::new() };
     let mut capture = Capture::new(lines, args.session_id.clone());
-    let mut view = RunView::new(default_run_id);
+    let mut view = RunView::new(view);
     let mut counts = Counts::default();
     let bad_input = |e: CaptureError| {
         Code::BadInput.because(anyhow!(e).context(format!("{} can't be replayed", args.capture.display())))
@@ -166,7 +166,7 @@ impl Outputs {
     ) -> anyhow::Result<()> {
         counts.merge(&batch.counts);
         for bundle in &batch.bundles {
-            view.observe(&bundle.json);
+            view.observe(&bundle.json, SystemClock::default().now());
             if let Some(output) = &mut self.bundles {
                 output.line(&bundle.json)?;
             }

@@ -4,23 +4,23 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
 
 use crate::distribution::Distribution;
-use crate::report::RunSummary;
+use crate::report::{Measure, RunSummary};
 use crate::task::Counts;
 
 /// The run-level distributions, with units, as a performance engineer reads them.
 #[must_use]
 pub fn distributions(run: &RunSummary) -> Table {
     let mut table = table(&["run", run.run_id.as_str(), "samples", "mean", "p50", "p99"]);
-    for (name, unit, distribution) in [
-        ("stream TTFT", "ms", run.duplex_stream_ttft_ms),
-        ("stream TTFP", "ms", run.duplex_stream_ttfp_ms),
-        ("stream RTF", "", run.duplex_stream_rtf),
-        ("response TTFT", "ms", run.duplex_response_ttft_ms),
-        ("response TTFP", "ms", run.duplex_response_ttfp_ms),
-        ("client TTFT", "ms", run.duplex_client_ttft_ms),
-        ("client TTFP", "ms", run.duplex_client_ttfp_ms),
+    for (name, unit, measure) in [
+        ("stream TTFT", "ms", Measure::StreamTtft),
+        ("stream TTFP", "ms", Measure::StreamTtfp),
+        ("stream RTF", "", Measure::StreamRtf),
+        ("response TTFT", "ms", Measure::ResponseTtft),
+        ("response TTFP", "ms", Measure::ResponseTtfp),
+        ("client TTFT", "ms", Measure::ClientTtft),
+        ("client TTFP", "ms", Measure::ClientTtfp),
     ] {
-        table.add_row(row(name, unit, distribution));
+        table.add_row(row(name, unit, run.distribution(measure)));
     }
     align(&mut table, 2..6);
     table

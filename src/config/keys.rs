@@ -33,6 +33,7 @@ enum Kind {
     Span { place: fn(&mut Config) -> &mut Duration, range: RangeInclusive<Duration>, reason: &'static str },
     Word { words: [&'static str; 2], get: fn(&Config) -> &'static str, set: fn(&mut Config, &str) },
     Sources { place: fn(&mut Config) -> &mut Vec<StreamStartSource> },
+    Windows { place: fn(&mut Config) -> &mut Vec<(String, Duration)> },
     Address { place: fn(&mut Config) -> &mut SocketAddr },
 }
 
@@ -43,7 +44,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Every key but those below [`PROPERTIES`].
-pub(super) static KEYS: [Key; 35] = [
+pub(super) static KEYS: [Key; 38] = [
     text("kafka.bootstrap_servers", |c| &mut c.kafka.bootstrap_servers, rules::servers),
     text("kafka.group_id", |c| &mut c.kafka.group_id, rules::group_id),
     text("kafka.instance", |c| &mut c.kafka.instance, rules::instance),
@@ -96,7 +97,10 @@ pub(super) static KEYS: [Key; 35] = [
     span("session.closed_retention", |c| &mut c.session.closed_retention, Duration::ZERO..=DAY, ""),
     span("session.clock_tolerance", |c| &mut c.session.clock_tolerance, Duration::ZERO..=DAY, ""),
     Key { path: "stream_start.sources", kind: Kind::Sources { place: |c| &mut c.session.stream_start_sources } },
-    text("run.default_id", |c| &mut c.run.default_id, rules::run_id),
+    text("run.default_id", |c| &mut c.run.default_run_id, rules::run_id),
+    Key { path: "run.windows", kind: Kind::Windows { place: |c| &mut c.run.windows } },
+    count("run.exact_samples", |c| &mut c.run.exact_samples, 60..=100_000_000),
+    count("run.max_runs", |c| &mut c.run.max_runs, 1..=1_000),
     count("limits.record_bytes", |c| &mut c.session.limits.record_bytes, 1..=256 << 20),
     count("limits.sessions", |c| &mut c.session.limits.sessions, 1..=100_000_000),
     count("limits.responses", |c| &mut c.session.limits.responses, 1..=10_000_000),
@@ -169,6 +173,7 @@ impl Key {
                 set(config, word.ok_or_else(|| format!(r#"must be "{one}" or "{other}""#))?);
             }
             Kind::Sources { place } => *place(config) = sources(&value.list()?)?,
+            Kind::Windows { place } => *place(config) = windows(&value.list()?)?,
             Kind::Address { place } => {
                 let address = value.text()?.parse();
                 *place(config) =
@@ -188,6 +193,7 @@ impl Key {
             Kind::Span { place, .. } => quoted(&format_duration(*place(config)).to_string()),
             Kind::Word { get, .. } => quoted(get(config)),
             Kind::Sources { place } => quoted_list(place(config).iter().map(|source| source.as_str())),
+            Kind::Windows { place } => quoted_list(place(config).iter().map(|(name, _)| name.as_str())),
             Kind::Address { place } => quoted(&place(config).to_string()),
         }
     }
@@ -206,6 +212,22 @@ fn sources(names: &[String]) -> Result<Vec<StreamStartSource>, String> {
         sources.push(source);
     }
     Ok(sources)
+}
+
+/// Rolling windows by name and length; each is named by its length.
+fn windows(texts: &[String]) -> Result<Vec<(String, Duration)>, String> {
+    const MOST: usize = 5;
+    const LENGTHS: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(7 * 24 * 3600);
+    let refused = || format!(r#"must be up to {MOST} different durations of 1m to 7days such as ["5m", "1h"]"#);
+    let mut windows = Vec::new();
+    for text in texts {
+        let length =
+            humantime::parse_duration(text).ok().filter(|length| LENGTHS.contains(length)).ok_or_else(refused)?;
+        windows.push((format_duration(length).to_string().replace(' ', ""), length));
+    }
+    windows.sort_by_key(|(_, length)| *length);
+    let is_twice = windows.windows(2).any(|pair| pair[0] == pair[1]);
+    if is_twice || windows.len() > MOST { Err(refused()) } else { Ok(windows) }
 }
 
 const fn text(path: &'static str, place: fn(&mut Config) -> &mut String, rule: fn(&str) -> Result<(), String>) -> Key {

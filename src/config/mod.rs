@@ -21,7 +21,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use crate::{admin, collector, kafka, worker};
+use crate::{admin, collector, kafka, report, worker};
 
 pub use inputs::{CONFIG_VARIABLE, ConfigFile, Inputs};
 pub use problem::{Origin, Problem, Problems};
@@ -37,18 +37,11 @@ pub struct Config {
     pub dead_letter_payload: kafka::DeadLetterPayload,
     pub worker: worker::Settings,
     pub session: collector::Settings,
-    pub run: RunSettings,
+    pub run: report::ViewSettings,
     pub admin: admin::Settings,
     pub log: LogSettings,
     /// Kafka properties whose value came from a file: hidden whatever their name.
     pub properties_from_files: BTreeSet<String>,
-}
-
-/// `[run]` of the configuration.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RunSettings {
-    /// The run of sessions whose records name none.
-    pub default_id: String,
 }
 
 /// `[log]` of the configuration.
@@ -95,7 +88,7 @@ impl Config {
             dead_letter_payload: Default::default(),
             worker: Default::default(),
             session: Default::default(),
-            run: RunSettings { default_id: "default".into() },
+            run: Default::default(),
             admin: Default::default(),
             log: LogSettings { format: LogFormat::default(), filter: "info".into() },
             properties_from_files: BTreeSet::new(),

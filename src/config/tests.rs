@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::keys::{KEYS, PROPERTIES};
 use super::*;
 use crate::collector::StreamStartSource;
+use crate::report::ViewSettings;
 use crate::worker::ProcessingGuarantee;
 
 const SECRET: &str = "hunter2";
@@ -81,7 +82,7 @@ fn every_key_can_be_set_in_the_file() {
         r#"
         kafka = { bootstrap_servers = "a:1,b:2", group_id = "g", instance = "i", properties = { "linger.ms" = 5 } }
         dead_letters.payload = "drop"
-        run.default_id = "r"
+        run = { default_id = "r", windows = ["10m"], exact_samples = 1000, max_runs = 7 }
         admin.listen = "[::1]:0"
         log = { format = "json", filter = "debug" }
         stream_start.sources = ["session.created"]
@@ -163,7 +164,12 @@ fn every_key_can_be_set_in_the_file() {
                 text_bytes: 8,
             },
         },
-        run: RunSettings { default_id: "r".into() },
+        run: ViewSettings {
+            default_run_id: "r".into(),
+            windows: vec![("10m".into(), Duration::from_secs(600))],
+            exact_samples: 1000,
+            max_runs: 7,
+        },
         admin: admin::Settings { listen: "[::1]:0".parse().unwrap() },
         log: LogSettings { format: LogFormat::Json, filter: "debug".into() },
         properties_from_files: BTreeSet::new(),
@@ -276,6 +282,8 @@ fn every_value_out_of_range_is_refused_with_what_it_must_be() {
         ("session.clock_tolerance", "25h", "must be 0s to 1day"),
         ("stream_start.sources", "first_event", "must name sources among"),
         ("run.default_id", "", "must be 1 to 249 characters"),
+        ("run.windows", "5m,5m", r#"must be up to 5 different durations of 1m to 7days such as ["5m", "1h"]"#),
+        ("run.windows", "30s", r#"must be up to 5 different durations of 1m to 7days such as ["5m", "1h"]"#),
         ("limits.record_bytes", "268435457", "must be 1 to 268435456"),
         ("limits.sessions", "0", "must be 1 to 100000000"),
         ("limits.responses", "0", "must be 1 to 10000000"),

@@ -1,6 +1,7 @@
-//! Every metric of the service: name, help, labels. Nothing else declares one.
+//! Every metric of the process itself: name, help, labels. Those of the runs are in `run_gauges`; nothing else declares
+//! one.
 //!
-//! Base units; counters end in `_total`; labels come from closed sets, but for `run`. No family has more than one
+//! Base units; counters end in `_total`; labels come from closed sets. No family here may have more than one
 //! free-text label: `prometheus` hashes label values without a separator. Counters over closed sets start at 0, so
 //! that rates exist from the first scrape; a gauge has no series before its first value.
 
@@ -40,19 +41,6 @@ pub(super) struct Catalog {
     pub broker_connected: IntGauge,
     /// Without labels; a vector because the value may be unknown, and then has no series.
     pub resident_memory: IntGaugeVec,
-    pub run_sessions: IntGaugeVec,
-    pub stream_ttft: DistributionGauges,
-    pub stream_ttfp: DistributionGauges,
-    pub stream_rtf: DistributionGauges,
-}
-
-/// The four gauges of a run-level distribution, by `run`.
-#[derive(Debug)]
-pub(super) struct DistributionGauges {
-    pub mean: GaugeVec,
-    pub p50: GaugeVec,
-    pub p99: GaugeVec,
-    pub samples: IntGaugeVec,
 }
 
 impl Catalog {
@@ -135,73 +123,6 @@ impl Catalog {
                 )
                 .with_label_values(NO_LABELS),
             resident_memory: to.int_gauges("process_resident_memory_bytes", "Resident memory size in bytes.", &[]),
-            run_sessions: to.int_gauges("duplex_run_sessions", "Sessions finished in a run.", &["run"]),
-            stream_ttft: DistributionGauges {
-                mean: to.gauges(
-                    "duplex_stream_ttft_seconds_mean",
-                    "Mean stream TTFT of a run's sessions: input stream start to first non-empty text delta.",
-                    &["run"],
-                ),
-                p50: to.gauges(
-                    "duplex_stream_ttft_seconds_p50",
-                    "Median stream TTFT of a run's sessions, by nearest rank.",
-                    &["run"],
-                ),
-                p99: to.gauges(
-                    "duplex_stream_ttft_seconds_p99",
-                    "99th percentile of the stream TTFT of a run's sessions, by nearest rank.",
-                    &["run"],
-                ),
-                samples: to.int_gauges(
-                    "duplex_stream_ttft_samples",
-                    "Sessions of a run that have a stream TTFT.",
-                    &["run"],
-                ),
-            },
-            stream_ttfp: DistributionGauges {
-                mean: to.gauges(
-                    "duplex_stream_ttfp_seconds_mean",
-                    "Mean stream TTFP of a run's sessions: input stream start to first audio packet.",
-                    &["run"],
-                ),
-                p50: to.gauges(
-                    "duplex_stream_ttfp_seconds_p50",
-                    "Median stream TTFP of a run's sessions, by nearest rank.",
-                    &["run"],
-                ),
-                p99: to.gauges(
-                    "duplex_stream_ttfp_seconds_p99",
-                    "99th percentile of the stream TTFP of a run's sessions, by nearest rank.",
-                    &["run"],
-                ),
-                samples: to.int_gauges(
-                    "duplex_stream_ttfp_samples",
-                    "Sessions of a run that have a stream TTFP.",
-                    &["run"],
-                ),
-            },
-            stream_rtf: DistributionGauges {
-                mean: to.gauges(
-                    "duplex_stream_rtf_mean",
-                    "Mean stream real-time factor of a run's sessions; it includes the time the user speaks.",
-                    &["run"],
-                ),
-                p50: to.gauges(
-                    "duplex_stream_rtf_p50",
-                    "Median stream real-time factor of a run's sessions, by nearest rank.",
-                    &["run"],
-                ),
-                p99: to.gauges(
-                    "duplex_stream_rtf_p99",
-                    "99th percentile of the stream real-time factor of a run's sessions, by nearest rank.",
-                    &["run"],
-                ),
-                samples: to.int_gauges(
-                    "duplex_stream_rtf_samples",
-                    "Sessions of a run that have a stream real-time factor.",
-                    &["run"],
-                ),
-            },
         };
         catalog.begin_at_zero();
         catalog

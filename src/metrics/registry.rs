@@ -1,13 +1,13 @@
 //! The handle on every metric, shared by workers and the HTTP server.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use prometheus::{Registry, TextEncoder};
 
 use super::catalog::Catalog;
 use super::declare::NO_LABELS;
 use super::process::resident_memory_bytes;
+use super::run_gauges::RunGauges;
 use crate::time::Timestamp;
 
 /// The content type of [`Metrics::encode`].
@@ -21,8 +21,7 @@ pub struct Metrics(Arc<Shared>);
 struct Shared {
     registry: Registry,
     catalog: Catalog,
-    /// The runs that have series.
-    runs: Mutex<BTreeSet<String>>,
+    run_gauges: RunGauges,
 }
 
 impl Metrics {
@@ -31,7 +30,9 @@ impl Metrics {
     pub fn new(started_at: Timestamp) -> Self {
         let registry = Registry::new();
         let catalog = Catalog::new(&registry, started_at.as_secs_f64());
-        Self(Arc::new(Shared { registry, catalog, runs: Mutex::default() }))
+        let run_gauges = RunGauges::new();
+        registry.register(Box::new(run_gauges.clone())).expect("no name is declared twice");
+        Self(Arc::new(Shared { registry, catalog, run_gauges }))
     }
 
     /// All series in Prometheus' text format 0.0.4, sorted by name and labels.
@@ -49,8 +50,8 @@ impl Metrics {
         &self.0.catalog
     }
 
-    pub(super) fn runs(&self) -> &Mutex<BTreeSet<String>> {
-        &self.0.runs
+    pub(super) fn run_gauges(&self) -> &RunGauges {
+        &self.0.run_gauges
     }
 
     fn read_memory(&self) {

@@ -1,150 +1,306 @@
 //! The run view's figures as gauges: milliseconds of the report become seconds.
+//!
+//! A collector of its own in place of `prometheus`' vectors: series come and go with the runs, and two labels, `run` and
+//! `model`, are free text, which those vectors would mix up ("ab", "c" and "a", "bc" are one series to them).
 
-use std::collections::BTreeSet;
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::catalog::{Catalog, DistributionGauges};
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
+
 use super::registry::Metrics;
-use crate::distribution::Distribution;
-use crate::report::RunSummary;
+use crate::distribution::Figures;
+use crate::report::{Measure, Part, RunSummary};
 
-impl Metrics {
-    /// Sets the gauges of these runs and removes those of every other run.
-    ///
-    /// A distribution that has no sample has no series.
-    pub fn set_runs(&self, runs: &[RunSummary]) {
-        let mut shown = self.runs().lock().unwrap_or_else(PoisonError::into_inner);
-        let catalog = self.catalog();
-        let present: BTreeSet<String> = runs.iter().map(|run| run.run_id.clone()).collect();
-        for gone in shown.difference(&present) {
-            // An error says that there was no series, as for a run without sessions that have audio.
-            let _ = catalog.run_sessions.remove_label_values(&[gone]);
-            for (gauges, ..) in distributions(catalog, None) {
-                gauges.remove(gone);
-            }
-        }
-        for run in runs {
-            catalog.run_sessions.with_label_values(&[&run.run_id]).set(i64::try_from(run.sessions).unwrap_or(i64::MAX));
-            for (gauges, distribution, per_unit) in distributions(catalog, Some(run)) {
-                match distribution {
-                    Some(distribution) => gauges.set(&run.run_id, distribution, per_unit),
-                    None => gauges.remove(&run.run_id),
-                }
-            }
-        }
-        *shown = present;
-    }
-}
-
+/// The labels of a part of a run.
+const PART: [&str; 3] = ["run", "model", "window"];
+/// Those of a measure that is told apart by who took it.
+const PART_AND_SOURCE: [&str; 4] = ["run", "model", "window", "source"];
 const MILLISECONDS_PER_SECOND: f64 = 1000.0;
 
-/// Each family of gauges, its figures in `run`, and how many of the report's units make one of the gauge's.
-fn distributions<'a>(
-    catalog: &'a Catalog,
-    run: Option<&RunSummary>,
-) -> [(&'a DistributionGauges, Option<Distribution>, f64); 3] {
-    let of = |pick: fn(&RunSummary) -> Option<Distribution>| run.and_then(pick);
-    [
-        (&catalog.stream_ttft, of(|run| run.duplex_stream_ttft_ms), MILLISECONDS_PER_SECOND),
-        (&catalog.stream_ttfp, of(|run| run.duplex_stream_ttfp_ms), MILLISECONDS_PER_SECOND),
-        (&catalog.stream_rtf, of(|run| run.duplex_stream_rtf), 1.0),
-    ]
+/// A measure's families of gauges.
+struct Families {
+    measure: Measure,
+    /// What the families' names begin with, the unit left out.
+    name: &'static str,
+    source: Option<&'static str>,
+    /// What is summarised, for the help.
+    what: &'static str,
 }
 
-impl DistributionGauges {
-    fn set(&self, run: &str, distribution: Distribution, per_unit: f64) {
-        self.mean.with_label_values(&[run]).set(distribution.mean / per_unit);
-        self.p50.with_label_values(&[run]).set(distribution.p50 / per_unit);
-        self.p99.with_label_values(&[run]).set(distribution.p99 / per_unit);
-        self.samples.with_label_values(&[run]).set(i64::try_from(distribution.count).unwrap_or(i64::MAX));
+const fn families(measure: Measure, name: &'static str, source: Option<&'static str>, what: &'static str) -> Families {
+    Families { measure, name, source, what }
+}
+
+static FAMILIES: [Families; 10] = [
+    families(
+        Measure::StreamTtft,
+        "duplex_stream_ttft",
+        None,
+        "stream TTFT of sessions: input stream start to first non-empty text delta",
+    ),
+    families(
+        Measure::StreamTtfp,
+        "duplex_stream_ttfp",
+        None,
+        "stream TTFP of sessions: input stream start to first audio packet",
+    ),
+    families(
+        Measure::StreamRtf,
+        "duplex_stream_rtf",
+        None,
+        "stream real-time factor of sessions; it includes the time the user speaks",
+    ),
+    families(Measure::ServerTtft, "duplex_response_ttft", Some("server"), TTFT),
+    families(Measure::ClientTtft, "duplex_response_ttft", Some("client"), TTFT),
+    families(Measure::ServerTtfp, "duplex_response_ttfp", Some("server"), TTFP),
+    families(Measure::ClientTtfp, "duplex_response_ttfp", Some("client"), TTFP),
+    families(
+        Measure::ResponseRtf,
+        "duplex_response_rtf",
+        None,
+        "real-time factor of responses: created to last audio packet, by audio emitted",
+    ),
+    families(Measure::Tpot, "duplex_response_tpot", None, "stage-0 time per output token of responses"),
+    families(
+        Measure::AudioGap,
+        "duplex_response_audio_gap",
+        None,
+        "largest gap between two audio packets of a response",
+    ),
+];
+
+const TTFT: &str = "TTFT of responses, by who measured it: the server, or the client from response.created on";
+const TTFP: &str = "TTFP of responses, by who measured it: the server, or the client from response.created on";
+
+/// A figure's suffix, its words in the help, and where it is.
+type Statistic = (&'static str, &'static str, fn(&Figures) -> f64);
+
+const STATISTICS: [Statistic; 5] = [
+    ("mean", "Mean of the", |figures| figures.mean),
+    ("p50", "Median, by nearest rank, of the", |figures| figures.p50),
+    ("p90", "90th percentile, by nearest rank, of the", |figures| figures.p90),
+    ("p99", "99th percentile, by nearest rank, of the", |figures| figures.p99),
+    ("max", "Maximum of the", |figures| figures.max),
+];
+
+/// The gauges of every run that was last set.
+#[derive(Clone, Debug)]
+pub(super) struct RunGauges {
+    descriptions: Arc<Vec<Desc>>,
+    runs: Arc<Mutex<Vec<RunSummary>>>,
+}
+
+impl Metrics {
+    /// Sets the gauges of these runs; those of every other run go. What has no sample has no series.
+    pub fn set_runs(&self, runs: Vec<RunSummary>) {
+        *self.run_gauges().runs.lock().unwrap_or_else(PoisonError::into_inner) = runs;
+    }
+}
+
+impl Families {
+    fn unit(&self) -> &'static str {
+        if self.measure.is_ratio() { "" } else { "_seconds" }
     }
 
-    /// Removes the run's series; without an effect where it has none.
-    fn remove(&self, run: &str) {
-        for family in [&self.mean, &self.p50, &self.p99] {
-            let _ = family.remove_label_values(&[run]);
+    fn add(&self, to: &mut Gathered, run: &str, part: &Part) {
+        let Some(figures) = part.figures.get(&self.measure) else { return };
+        let per_unit = if self.measure.is_ratio() { 1.0 } else { MILLISECONDS_PER_SECOND };
+        let labels = labels_of(run, part, self.source);
+        for (suffix, words, of) in STATISTICS {
+            let name = format!("{}{}_{suffix}", self.name, self.unit());
+            to.add(name, || format!("{words} {}.", self.what), &labels, of(figures) / per_unit);
         }
-        let _ = self.samples.remove_label_values(&[run]);
+        let help = || format!("Samples of the {}.", self.what);
+        to.add(format!("{}_samples", self.name), help, &labels, figures.count as f64);
+    }
+}
+
+/// Families as they are put together.
+#[derive(Default)]
+struct Gathered(BTreeMap<String, MetricFamily>);
+
+impl Gathered {
+    fn add(&mut self, name: String, help: impl FnOnce() -> String, labels: &[LabelPair], value: f64) {
+        let family = self.0.entry(name).or_insert_with_key(|name| {
+            let mut family = MetricFamily::default();
+            family.set_name(name.clone());
+            family.set_help(help());
+            family.set_field_type(MetricType::GAUGE);
+            family
+        });
+        let (mut gauge, mut metric) = (Gauge::default(), Metric::default());
+        gauge.set_value(value);
+        metric.set_label(labels.to_vec());
+        metric.set_gauge(gauge);
+        family.mut_metric().push(metric);
+    }
+
+    fn add_run(&mut self, run: &RunSummary) {
+        let id = &run.run_id;
+        if let Some(at) = run.last_event {
+            let help = || "Record timestamp of the last event of a run's finished sessions.".to_owned();
+            let labels = [label("run", id)];
+            self.add("duplex_run_last_event_timestamp_seconds".into(), help, &labels, at.as_secs_f64());
+        }
+        for part in &run.parts {
+            let labels = labels_of(id, part, None);
+            let help = || "Sessions finished in a run.".to_owned();
+            self.add("duplex_run_sessions".into(), help, &labels, part.sessions as f64);
+            let help = || "Request rows of the sessions finished in a run.".to_owned();
+            self.add("duplex_run_responses".into(), help, &labels, part.responses as f64);
+            let help = || {
+                "1 where a measure has more samples than are kept, so that its quantiles are off by up to 0.5 %, else 0."
+                    .to_owned()
+            };
+            let approximate = f64::from(u8::from(part.approximate));
+            self.add("duplex_distribution_approximate".into(), help, &labels, approximate);
+            FAMILIES.iter().for_each(|families| families.add(self, id, part));
+        }
+    }
+}
+
+fn label(name: &str, value: &str) -> LabelPair {
+    let mut label = LabelPair::default();
+    label.set_name(name.to_owned());
+    label.set_value(value.to_owned());
+    label
+}
+
+fn labels_of(run: &str, part: &Part, source: Option<&str>) -> Vec<LabelPair> {
+    let values = PART.into_iter().zip([run, &part.model, &part.window]);
+    // As the text format has them: sorted by name.
+    let mut labels: Vec<_> = values.chain(source.map(|source| ("source", source))).collect();
+    labels.sort_unstable();
+    labels.into_iter().map(|(name, value)| label(name, value)).collect()
+}
+
+impl RunGauges {
+    pub fn new() -> Self {
+        let describe = |name: String, labels: &[&str]| {
+            let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+            Desc::new(name, "Of the run view.".to_owned(), labels, std::collections::HashMap::new())
+                .expect("every name and label is valid")
+        };
+        let mut descriptions = BTreeMap::new();
+        for families in &FAMILIES {
+            let labels: &[&str] = if families.source.is_some() { &PART_AND_SOURCE } else { &PART };
+            let statistics =
+                STATISTICS.iter().map(|(suffix, ..)| format!("{}{}_{suffix}", families.name, families.unit()));
+            for name in statistics.chain([format!("{}_samples", families.name)]) {
+                descriptions.insert(name.clone(), describe(name, labels));
+            }
+        }
+        for name in ["duplex_run_sessions", "duplex_run_responses", "duplex_distribution_approximate"] {
+            descriptions.insert(name.to_owned(), describe(name.to_owned(), &PART));
+        }
+        let name = "duplex_run_last_event_timestamp_seconds";
+        descriptions.insert(name.to_owned(), describe(name.to_owned(), &["run"]));
+        Self { descriptions: Arc::new(descriptions.into_values().collect()), runs: Arc::default() }
+    }
+}
+
+impl Collector for RunGauges {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descriptions.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let mut gathered = Gathered::default();
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|run| gathered.add_run(run));
+        gathered.0.into_values().collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
+    use crate::report::{RunView, ViewSettings};
     use crate::time::Timestamp;
 
-    fn run(run_id: &str) -> RunSummary {
-        RunSummary {
-            run_id: run_id.to_owned(),
-            sessions: 3,
-            sessions_by_end_reason: BTreeMap::new(),
-            responses: 0,
-            duplex_stream_ttft_ms: None,
-            duplex_stream_ttfp_ms: None,
-            duplex_stream_rtf: None,
-            duplex_response_ttft_ms: None,
-            duplex_response_ttfp_ms: None,
-            duplex_client_ttft_ms: None,
-            duplex_client_ttfp_ms: None,
+    const DAY: i64 = 24 * 3600 * 1000;
+
+    /// The summaries after bundles of these runs, models and stream TTFTs in milliseconds.
+    fn runs(sessions: &[(&str, &str, Option<f64>)]) -> Vec<RunSummary> {
+        let windows = vec![("5m".to_owned(), std::time::Duration::from_secs(300))];
+        let mut view = RunView::new(ViewSettings { windows, ..ViewSettings::default() });
+        for (run, model, ttft) in sessions {
+            let bundle = serde_json::json!({
+                "request_metrics": [], "session_metrics": {"stream_ttft_ms": ttft},
+                "session": {"run_id": run, "model": model, "end_reason": "closed", "last_event_ms": DAY},
+            });
+            view.observe(bundle.to_string().as_bytes(), Timestamp(DAY));
         }
+        view.summaries()
     }
 
-    fn with_ttft(run_id: &str) -> RunSummary {
-        let ttft = Distribution { count: 2, mean: 250.5, p50: 200.25, p99: 300.75 };
-        let rtf = Distribution { count: 2, mean: 2.5, p50: 2.0, p99: 3.123_456 };
-        RunSummary { duplex_stream_ttft_ms: Some(ttft), duplex_stream_rtf: Some(rtf), ..run(run_id) }
+    fn series(metrics: &Metrics, of: &str) -> Vec<String> {
+        metrics.encode().lines().filter(|line| line.starts_with(of)).map(str::to_owned).collect()
     }
 
-    fn run_series(metrics: &Metrics) -> Vec<String> {
-        let text = metrics.encode();
-        text.lines().filter(|line| line.contains("{run=")).map(str::to_owned).collect()
+    fn shown(sessions: &[(&str, &str, Option<f64>)]) -> Metrics {
+        let metrics = Metrics::new(Timestamp(0));
+        metrics.set_runs(runs(sessions));
+        metrics
     }
 
     #[test]
-    fn milliseconds_become_seconds_and_absent_distributions_have_no_series() {
-        let metrics = Metrics::new(Timestamp(0));
-        metrics.set_runs(&[with_ttft("a"), run("b")]);
-        assert_eq!(
-            run_series(&metrics),
-            [
-                "duplex_run_sessions{run=\"a\"} 3",
-                "duplex_run_sessions{run=\"b\"} 3",
-                "duplex_stream_rtf_mean{run=\"a\"} 2.5",
-                "duplex_stream_rtf_p50{run=\"a\"} 2",
-                "duplex_stream_rtf_p99{run=\"a\"} 3.123456",
-                "duplex_stream_rtf_samples{run=\"a\"} 2",
-                "duplex_stream_ttft_samples{run=\"a\"} 2",
-                "duplex_stream_ttft_seconds_mean{run=\"a\"} 0.2505",
-                "duplex_stream_ttft_seconds_p50{run=\"a\"} 0.20025",
-                "duplex_stream_ttft_seconds_p99{run=\"a\"} 0.30075",
-            ]
-        );
+    fn a_run_has_the_figures_of_all_models_and_of_each_over_every_window() {
+        let metrics = shown(&[("r", "a", Some(100.0)), ("r", "b", Some(300.5))]);
+        let expected = |figures: [(&str, &str); 3]| {
+            let lines = figures.iter().flat_map(|(model, value)| {
+                ["5m", "all"].map(|window| {
+                    format!(r#"duplex_stream_ttft_seconds_p99{{model="{model}",run="r",window="{window}"}} {value}"#)
+                })
+            });
+            lines.collect::<Vec<_>>()
+        };
+        let mut found = series(&metrics, "duplex_stream_ttft_seconds_p99{");
+        found.sort();
+        assert_eq!(found, expected([("a", "0.1"), ("all", "0.3005"), ("b", "0.3005")]));
+        let mean = series(&metrics, r#"duplex_stream_ttft_seconds_mean{model="all",run="r",window="all"}"#);
+        assert_eq!(mean.len(), 1);
+        assert!(mean[0].ends_with(" 0.20025"), "{mean:?}");
+    }
+
+    #[test]
+    fn what_has_no_sample_has_no_series() {
+        let metrics = shown(&[("r", "a", None)]);
+        assert_eq!(series(&metrics, "duplex_stream_"), [""; 0]);
+        assert_eq!(series(&metrics, "duplex_run_sessions{").len(), 4);
     }
 
     #[test]
     fn a_run_that_left_takes_its_series_along() {
-        let metrics = Metrics::new(Timestamp(0));
-        metrics.set_runs(&[with_ttft("a"), run("b")]);
-        metrics.set_runs(&[run("b")]);
-        assert_eq!(run_series(&metrics), ["duplex_run_sessions{run=\"b\"} 3"]);
-        metrics.set_runs(&[]);
-        assert_eq!(run_series(&metrics), [""; 0]);
+        let metrics = shown(&[("gone", "a", Some(1.0)), ("stays", "a", Some(1.0))]);
+        metrics.set_runs(runs(&[("stays", "a", Some(1.0))]));
+        let text = metrics.encode();
+        assert!(!text.contains("gone") && text.contains(r#"run="stays""#), "{text}");
     }
 
     #[test]
-    fn a_distribution_that_lost_its_samples_loses_its_series() {
-        let metrics = Metrics::new(Timestamp(0));
-        metrics.set_runs(&[with_ttft("a")]);
-        metrics.set_runs(&[run("a")]);
-        assert_eq!(run_series(&metrics), ["duplex_run_sessions{run=\"a\"} 3"]);
+    fn labels_that_look_alike_when_put_together_stay_apart_and_are_escaped() {
+        let metrics = shown(&[("ab", "c", Some(1.0)), ("a", "bc", Some(2.0)), ("a\"\n\\", "d", Some(3.0))]);
+        let found = series(&metrics, "duplex_stream_ttft_samples{");
+        assert!(
+            found.iter().any(|line| line.starts_with(r#"duplex_stream_ttft_samples{model="c",run="ab","#)),
+            "{found:?}"
+        );
+        assert!(
+            found.iter().any(|line| line.starts_with(r#"duplex_stream_ttft_samples{model="bc",run="a","#)),
+            "{found:?}"
+        );
+        assert!(found.iter().any(|line| line.contains(r#"run="a\"\n\\""#)), "{found:?}");
+        assert_eq!(found.len(), 3 * 4);
     }
 
     #[test]
-    fn a_run_id_is_escaped() {
-        let metrics = Metrics::new(Timestamp(0));
-        metrics.set_runs(&[run("a\"\n\\")]);
-        assert_eq!(run_series(&metrics), ["duplex_run_sessions{run=\"a\\\"\\n\\\\\"} 3"]);
+    fn names_carry_their_unit() {
+        let descriptions = RunGauges::new();
+        for desc in descriptions.desc() {
+            let name = &desc.fq_name;
+            assert!(name.starts_with("duplex_") && !name.ends_with("_total") && !name.contains("_ms"), "{name}");
+        }
     }
 }

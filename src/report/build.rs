@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use super::measure::Measure;
 use super::samples::{RowMetrics, RunSamples, StreamMetrics};
 use crate::distribution::Distribution;
 
@@ -153,8 +154,8 @@ impl Report {
     fn samples(&self) -> RunSamples {
         let mut samples = RunSamples::default();
         for row in &self.requests {
-            if let Ok(metrics) = serde_json::from_str::<RowMetrics>(row.json.get()) {
-                samples.add_row(&metrics);
+            if let Ok(metrics) = serde_json::from_str::<RowMetrics<'_>>(row.json.get()) {
+                samples.add_row(&metrics, None);
             }
         }
         for row in &self.sessions {
@@ -196,17 +197,16 @@ struct Distributions {
     responses: Map<String, Value>,
 }
 
-/// Names of the distributions over responses.
-const RESPONSE_DISTRIBUTIONS: [&str; 4] =
-    ["duplex_response_ttft_ms", "duplex_response_ttfp_ms", "duplex_client_ttft_ms", "duplex_client_ttfp_ms"];
+/// The distributions over responses that a report has.
+const OVER_RESPONSES: [Measure; 4] =
+    [Measure::ResponseTtft, Measure::ResponseTtfp, Measure::ClientTtft, Measure::ClientTtfp];
 
 impl Distributions {
     fn of(samples: &mut RunSamples) -> Self {
-        let all = samples.distributions();
-        let over_responses = [all.response_ttft_ms, all.response_ttfp_ms, all.client_ttft_ms, all.client_ttfp_ms];
         let mut responses = Map::new();
-        for (name, distribution) in RESPONSE_DISTRIBUTIONS.into_iter().zip(over_responses) {
-            if let Some(Distribution { count, mean, p50, p99 }) = distribution {
+        for measure in OVER_RESPONSES {
+            let name = measure.name();
+            if let Some(Distribution { count, mean, p50, p99 }) = samples.distribution(measure) {
                 responses.insert(format!("num_{name}_samples"), count.into());
                 responses.insert(format!("mean_{name}"), mean.into());
                 responses.insert(format!("median_{name}"), p50.into());
@@ -214,9 +214,9 @@ impl Distributions {
             }
         }
         Self {
-            duplex_stream_ttft_ms: all.stream_ttft_ms,
-            duplex_stream_ttfp_ms: all.stream_ttfp_ms,
-            duplex_stream_rtf: all.stream_rtf,
+            duplex_stream_ttft_ms: samples.distribution(Measure::StreamTtft),
+            duplex_stream_ttfp_ms: samples.distribution(Measure::StreamTtfp),
+            duplex_stream_rtf: samples.distribution(Measure::StreamRtf),
             responses,
         }
     }
@@ -224,7 +224,7 @@ impl Distributions {
     /// Whether a report's key is a distribution, which is computed anew rather than kept.
     fn own(key: &str) -> bool {
         matches!(key, "duplex_stream_ttft_ms" | "duplex_stream_ttfp_ms" | "duplex_stream_rtf")
-            || RESPONSE_DISTRIBUTIONS.iter().any(|name| {
+            || OVER_RESPONSES.map(Measure::name).iter().any(|name| {
                 key.strip_prefix("num_").and_then(|rest| rest.strip_suffix("_samples")) == Some(name)
                     || ["mean_", "median_", "p99_"].iter().any(|prefix| key.strip_prefix(prefix) == Some(name))
             })

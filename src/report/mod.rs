@@ -3,10 +3,17 @@
 //! Fed with bundles as they stand on the topic; rows keep the bytes they came with.
 
 mod build;
+mod measure;
+mod rolling;
 mod run_view;
 mod samples;
+mod summary;
+mod tally;
 #[cfg(test)]
 mod tests;
+mod view;
 
 pub use build::{Report, ReportError};
-pub use run_view::{RunSummary, RunView};
+pub use measure::Measure;
+pub use run_view::{ALL, OTHER, RunView, ViewSettings};
+pub use summary::{Part, RunSummary};

@@ -1,90 +1,124 @@
 //! The samples that run-level distributions are made of.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
-use crate::distribution::{Distribution, Samples};
+use super::measure::Measure;
+use crate::distribution::{Distribution, Figures, Samples};
+
+/// `source` of a row that uses a server value (contract.md section 3).
+const BY_SERVER: &str = "server_request_start_and_client_receive";
 
 /// What the distributions take from a request row.
 #[derive(Deserialize)]
-pub struct RowMetrics {
+pub struct RowMetrics<'a> {
+    #[serde(borrow, default)]
+    pub response_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    source: Option<Cow<'a, str>>,
     #[serde(default)]
-    ttft_ms: Option<f64>,
+    pub ttft_ms: Option<f64>,
     #[serde(default)]
-    ttfp_ms: Option<f64>,
+    pub ttfp_ms: Option<f64>,
     #[serde(default)]
-    client_ttft_ms: Option<f64>,
+    pub client_ttft_ms: Option<f64>,
     #[serde(default)]
-    client_ttfp_ms: Option<f64>,
+    pub client_ttfp_ms: Option<f64>,
+    #[serde(default)]
+    pub rtf: Option<f64>,
+    #[serde(default)]
+    pub tpot_ms: Option<f64>,
+}
+
+impl RowMetrics<'_> {
+    /// Whether it has a server's value, without saying for which of the two.
+    pub fn uses_server(&self) -> bool {
+        self.source.as_deref() == Some(BY_SERVER)
+    }
 }
 
 /// What the distributions take from a session's metrics.
 #[derive(Deserialize)]
 pub struct StreamMetrics {
     #[serde(default)]
-    stream_ttft_ms: Option<f64>,
+    pub stream_ttft_ms: Option<f64>,
     #[serde(default)]
-    stream_ttfp_ms: Option<f64>,
+    pub stream_ttfp_ms: Option<f64>,
     #[serde(default)]
-    stream_rtf: Option<f64>,
+    pub stream_rtf: Option<f64>,
 }
 
-/// The samples of a report or of a run.
-#[derive(Clone, Debug, Default)]
-pub struct RunSamples {
-    stream_ttft_ms: Samples,
-    stream_ttfp_ms: Samples,
-    stream_rtf: Samples,
-    response_ttft_ms: Samples,
-    response_ttfp_ms: Samples,
-    client_ttft_ms: Samples,
-    client_ttfp_ms: Samples,
+/// What they take from a response's own facts, which bundles of earlier releases lack.
+#[derive(Deserialize)]
+pub struct ResponseView<'a> {
+    #[serde(borrow)]
+    pub response_id: Cow<'a, str>,
+    #[serde(default)]
+    pub ttft_source: Option<Source>,
+    #[serde(default)]
+    pub ttfp_source: Option<Source>,
+    #[serde(default)]
+    pub max_audio_gap_ms: Option<f64>,
 }
 
-/// The distributions, `None` where there is no sample.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct RunDistributions {
-    pub stream_ttft_ms: Option<Distribution>,
-    pub stream_ttfp_ms: Option<Distribution>,
-    pub stream_rtf: Option<Distribution>,
-    pub response_ttft_ms: Option<Distribution>,
-    pub response_ttfp_ms: Option<Distribution>,
-    pub client_ttft_ms: Option<Distribution>,
-    pub client_ttfp_ms: Option<Distribution>,
+/// Who measured a response's TTFT or TTFP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    Server,
+    Client,
 }
+
+/// The samples of a report, of a run, or of a part of one.
+#[derive(Clone, Debug)]
+pub struct RunSamples([Samples; Measure::ALL.len()]);
 
 impl RunSamples {
-    /// Adds a request row's values.
-    pub fn add_row(&mut self, row: &RowMetrics) {
-        add(&mut self.response_ttft_ms, row.ttft_ms);
-        add(&mut self.response_ttfp_ms, row.ttfp_ms);
-        add(&mut self.client_ttft_ms, row.client_ttft_ms);
-        add(&mut self.client_ttfp_ms, row.client_ttfp_ms);
+    /// None yet; each measure keeps `bound` of them exactly.
+    #[must_use]
+    pub fn bounded(bound: usize) -> Self {
+        Self(Measure::ALL.map(|_| Samples::bounded(bound)))
+    }
+
+    /// Adds a request row's values; `response` is what the bundle says of the row's response.
+    pub fn add_row(&mut self, row: &RowMetrics<'_>, response: Option<&ResponseView<'_>>) {
+        self.add(|measure| measure.of_row(row, response));
     }
 
     /// Adds a session's values.
     pub fn add_session(&mut self, session: &StreamMetrics) {
-        add(&mut self.stream_ttft_ms, session.stream_ttft_ms);
-        add(&mut self.stream_ttfp_ms, session.stream_ttfp_ms);
-        add(&mut self.stream_rtf, session.stream_rtf);
+        self.add(|measure| measure.of_session(session));
     }
 
-    /// The distributions over everything added.
-    pub fn distributions(&mut self) -> RunDistributions {
-        RunDistributions {
-            stream_ttft_ms: self.stream_ttft_ms.summary(3),
-            stream_ttfp_ms: self.stream_ttfp_ms.summary(3),
-            stream_rtf: self.stream_rtf.summary(6),
-            response_ttft_ms: self.response_ttft_ms.summary(3),
-            response_ttfp_ms: self.response_ttfp_ms.summary(3),
-            client_ttft_ms: self.client_ttft_ms.summary(3),
-            client_ttfp_ms: self.client_ttfp_ms.summary(3),
+    /// Finite values >= 0 count (contract.md section 6); what is not finite was written as null.
+    fn add(&mut self, value: impl Fn(Measure) -> Option<f64>) {
+        for measure in Measure::ALL {
+            if let Some(value) = value(measure).filter(|value| *value >= 0.0) {
+                self.0[measure as usize].add(value);
+            }
         }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(samples, others)| samples.merge(others));
+    }
+
+    /// The figures of a measure, `None` where it has no sample.
+    pub fn figures(&mut self, measure: Measure) -> Option<Figures> {
+        self.0[measure as usize].figures(measure.digits())
+    }
+
+    /// The reference's summary of a measure.
+    pub fn distribution(&mut self, measure: Measure) -> Option<Distribution> {
+        self.figures(measure).map(Distribution::from)
     }
 }
 
-/// Finite values >= 0 count (contract.md section 6); what is not finite was written as null.
-fn add(samples: &mut Samples, value: Option<f64>) {
-    if let Some(value) = value.filter(|value| *value >= 0.0) {
-        samples.add(value);
+/// Keeps everything.
+impl Default for RunSamples {
+    fn default() -> Self {
+        Self::bounded(usize::MAX)
     }
 }

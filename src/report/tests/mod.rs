@@ -2,6 +2,8 @@
 
 use super::*;
 
+mod run_view;
+
 fn bundle(id: &str, identity: &str, ttft: &str) -> String {
     format!(
         r#"{{"session_id":"{id}","request_metrics":[{{"session_id":"{id}"{identity},"ttft_ms":{ttft}}}],
@@ -65,32 +67,4 @@ fn what_is_no_report_says_why() {
         assert!(e.contains(expected), "{file}: {e}");
     }
     assert!(Report::default().add_bundle("{}").is_err());
-}
-
-#[test]
-fn two_runs_stay_apart_and_one_without_a_name_is_the_default() {
-    let mut view = RunView::new("default");
-    for (run, ttft) in [("null", "1"), ("\"nightly\"", "5"), ("null", "null"), ("null", "-3")] {
-        let bundle = bundle("s", "", ttft).replace(r#""run_id":null"#, &format!(r#""run_id":{run}"#));
-        view.observe(bundle.as_bytes());
-    }
-    view.observe(b"{}");
-    let summaries = view.summaries();
-    let seen: Vec<_> = summaries
-        .iter()
-        .map(|run| (run.run_id.as_str(), run.sessions, run.duplex_stream_ttft_ms.map(|d| (d.count, d.mean))))
-        .collect();
-    assert_eq!(seen, [("default", 3, Some((1, 1.0))), ("nightly", 1, Some((1, 5.0)))]);
-    assert_eq!(view.unreadable(), 1);
-}
-
-#[test]
-fn runs_without_end_share_one_name_past_the_bound() {
-    let mut view = RunView::new("default");
-    for run in 0..150 {
-        view.observe(bundle("s", "", "1").replace("null", &format!("\"r{run}\"")).as_bytes());
-    }
-    let summaries = view.summaries();
-    assert_eq!(summaries.len(), 101);
-    assert_eq!(summaries.iter().find(|run| run.run_id == "other").map(|run| run.sessions), Some(50));
 }

@@ -1,0 +1,51 @@
+//! A rolling window by event time, in slots.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::tally::Tally;
+use crate::time::Timestamp;
+
+/// Slots of a window: it moves on by a sixtieth of its length at a time.
+const SLOTS: i64 = 60;
+
+/// What was tallied in the last `length` before an end, to the slot.
+#[derive(Debug)]
+pub struct Rolling {
+    slot_ms: i64,
+    /// Samples that one slot keeps exactly: all slots together keep what the window may.
+    slot_bound: usize,
+    bound: usize,
+    slots: BTreeMap<i64, Tally>,
+}
+
+impl Rolling {
+    /// An empty window; `bound` samples of each measure are kept exactly.
+    #[must_use]
+    pub fn new(length: Duration, bound: usize) -> Self {
+        let length_ms = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
+        let slot_bound = (bound / SLOTS as usize).max(1);
+        Self { slot_ms: (length_ms / SLOTS).max(1), slot_bound, bound, slots: BTreeMap::new() }
+    }
+
+    /// The slot that is current at `time`.
+    #[must_use]
+    pub fn slot(&self, time: Timestamp) -> i64 {
+        time.0.div_euclid(self.slot_ms)
+    }
+
+    /// The tally that what happened at `time` goes into.
+    pub fn at(&mut self, time: Timestamp) -> &mut Tally {
+        let bound = self.slot_bound;
+        self.slots.entry(self.slot(time)).or_insert_with(|| Tally::bounded(bound))
+    }
+
+    /// What is in the window that ends with the slot of `end`; what is before it is forgotten.
+    pub fn until(&mut self, end: Timestamp) -> Tally {
+        let first = self.slot(end) - SLOTS + 1;
+        self.slots = self.slots.split_off(&first);
+        let mut all = Tally::bounded(self.bound);
+        self.slots.values().for_each(|slot| all.merge(slot));
+        all
+    }
+}

@@ -1,0 +1,53 @@
+//! A bundle as the run view reads it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use super::samples::{ResponseView, RowMetrics, StreamMetrics};
+use crate::collector::EndReason;
+use crate::time::Timestamp;
+
+/// What is read of a bundle.
+#[derive(Deserialize)]
+pub struct BundleView<'a> {
+    #[serde(borrow)]
+    pub request_metrics: Vec<RowMetrics<'a>>,
+    pub session_metrics: StreamMetrics,
+    #[serde(borrow)]
+    pub session: SessionView<'a>,
+    /// Absent in bundles of earlier releases.
+    #[serde(borrow, default)]
+    responses: Vec<ResponseView<'a>>,
+    #[serde(skip)]
+    by_id: HashMap<String, usize>,
+}
+
+/// What is read of its session.
+#[derive(Deserialize)]
+pub struct SessionView<'a> {
+    #[serde(borrow, default)]
+    pub run_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub model: Option<Cow<'a, str>>,
+    pub end_reason: EndReason,
+    #[serde(default)]
+    pub last_event_ms: Option<Timestamp>,
+}
+
+impl<'a> BundleView<'a> {
+    /// Reads a record of the bundles topic; `None` where it is no bundle.
+    pub fn parse(bundle: &'a [u8]) -> Option<Self> {
+        let mut view: Self = serde_json::from_slice(bundle).ok()?;
+        view.by_id =
+            view.responses.iter().zip(0..).map(|(response, at)| (response.response_id.to_string(), at)).collect();
+        Some(view)
+    }
+
+    /// The facts of a row's response.
+    pub fn response_of(&self, row: &RowMetrics<'_>) -> Option<&ResponseView<'a>> {
+        let at = self.by_id.get(row.response_id.as_deref()?)?;
+        self.responses.get(*at)
+    }
+}
