@@ -2,6 +2,8 @@
 //!
 //! So a commit costs what changed since the last, not the session's history. Snapshots hold no text and no audio.
 
+mod v2;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
@@ -16,7 +18,8 @@ use crate::ids::SessionId;
 /// |---|---|
 /// | 1 | the first |
 /// | 2 | the task's time became a checkpoint; all else is as in 1 |
-pub const SNAPSHOT_VERSION: u8 = 2;
+/// | 3 | playback, ends of responses, onset of speech, receive times of the session |
+pub const SNAPSHOT_VERSION: u8 = 3;
 
 /// Why a snapshot can't be restored.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -58,13 +61,13 @@ impl SessionCollector {
         head: &[u8],
         responses: impl IntoIterator<Item = (u32, &'a [u8])>,
     ) -> Result<Self, SnapshotError> {
-        let head: Head = decode(head)?;
+        let head: Head = decode_as::<_, v2::Head>(head)?;
         let mut restored = Vec::new();
         for (index, snapshot) in responses {
             if index as usize != restored.len() {
                 break;
             }
-            restored.push(decode::<ResponseFacts>(snapshot)?);
+            restored.push(decode_as::<ResponseFacts, v2::Response>(snapshot)?);
         }
         if restored.len() < head.responses as usize {
             return Err(SnapshotError::MissingResponse { index: restored.len() as u32, of: head.responses });
@@ -90,7 +93,15 @@ pub(crate) fn version(snapshot: &[u8]) -> Option<u8> {
     snapshot.first().copied()
 }
 
-/// The value behind its version byte.
+/// The value behind its version byte, which up to version 2 had the layout of `Old`.
+fn decode_as<T: DeserializeOwned + From<Old>, Old: DeserializeOwned>(snapshot: &[u8]) -> Result<T, SnapshotError> {
+    match version(snapshot) {
+        Some(1 | 2) => decode::<Old>(snapshot).map(Into::into),
+        _ => decode(snapshot),
+    }
+}
+
+/// The value behind its version byte, of a layout that never changed.
 pub(crate) fn decode<T: DeserializeOwned>(snapshot: &[u8]) -> Result<T, SnapshotError> {
     match snapshot.split_first() {
         Some((1..=SNAPSHOT_VERSION, rest)) => {

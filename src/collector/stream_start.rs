@@ -10,13 +10,13 @@ use crate::wire::Kind;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct StreamStart {
     /// First receive time of each source, best source first.
-    marker: Option<f64>,
-    input_audio_append: Option<f64>,
-    session_created: Option<f64>,
-    first_event: Option<f64>,
-    chosen: Option<Chosen>,
-    held: Vec<HeldFacts>,
-    held_cost: usize,
+    pub(super) marker: Option<f64>,
+    pub(super) input_audio_append: Option<f64>,
+    pub(super) session_created: Option<f64>,
+    pub(super) first_event: Option<f64>,
+    pub(super) chosen: Option<Chosen>,
+    pub(super) held: Vec<HeldFacts>,
+    pub(super) held_cost: usize,
 }
 
 /// The source that rules, and its receive time in seconds.

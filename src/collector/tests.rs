@@ -159,3 +159,45 @@ fn an_unknown_event_with_metrics_counts_like_any_other() {
     assert_eq!(session.known_responses()[0].stages.len(), 1);
     assert_eq!(Kind::of("duplex.raw.future").class(), crate::wire::EventClass::Other);
 }
+
+#[test]
+fn a_cancel_of_the_client_s_makes_no_response_known() {
+    let (mut session, settings) = (session(), Settings::default());
+    handle(&mut session, &settings, 1.0, r#"{"type":"response.cancel","response_id":"r"}"#);
+    assert_eq!(session.response_count(), 0);
+    handle(&mut session, &settings, 2.0, r#"{"type":"response.created","response_id":"r"}"#);
+    handle(&mut session, &settings, 3.0, r#"{"type":"response.cancel","response_id":"r"}"#);
+    handle(&mut session, &settings, 4.0, r#"{"type":"response.cancel","response_id":"r"}"#);
+    let response = session.known_responses()[0];
+    assert_eq!((response.cancel, response.ended, response.status), (Some(3.0), None, None));
+}
+
+#[test]
+fn a_packet_s_bytes_last_by_the_sample_rate_it_came_with_and_only_in_the_window() {
+    // 4800 bytes, 100 ms at 24 kHz and 150 ms at 16 kHz.
+    let audio = |rate: &str| {
+        let payload = "A".repeat(6400);
+        format!(r#"{{"type":"response.output_audio.delta","response_id":"r","delta":"{payload}"{rate}}}"#)
+    };
+    let (mut session, settings) = (session(), Settings::default());
+    handle(&mut session, &settings, 0.5, r#"{"type":"response.created","response_id":"r"}"#);
+    handle(&mut session, &settings, 0.75, &audio(""));
+    handle(&mut session, &settings, 1.0, &audio(""));
+    handle(&mut session, &settings, 1.25, &audio(r#","sample_rate_hz":16000"#));
+    handle(&mut session, &settings, 1.5, &audio(""));
+    handle(&mut session, &settings, 0.9, r#"{"type":"collector.stream_start"}"#);
+    let playback = session.known_responses()[0].playback.expect("every packet is known");
+    // Dry from 100 to 250 ms, then 150 ms of audio until 400: the third packet is 100 ms late, which is in time.
+    assert_eq!((playback.max_gap_ms, playback.underruns, playback.underrun_ms), (Some(250.0), 1, 150.0));
+}
+
+#[test]
+fn a_session_ended_at_its_own_end_or_when_its_timeout_ran_out() {
+    let (mut session, settings) = (session(), Settings::default());
+    let ended_at = |session: &SessionCollector, reason| session.ended_at(reason, Timestamp(999_999), &settings).0;
+    assert_eq!(ended_at(&session, EndReason::IdleTimeout), 360_000);
+    assert_eq!(ended_at(&session, EndReason::EndOfInput), 999_999);
+    handle(&mut session, &settings, 2.0, r#"{"type":"session.closed"}"#);
+    handle(&mut session, &settings, 2.5, r#"{"type":"response.listen"}"#);
+    assert_eq!(ended_at(&session, EndReason::Closed), 2_000);
+}
