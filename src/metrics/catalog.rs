@@ -4,11 +4,15 @@
 //! free-text label: `prometheus` hashes label values without a separator. Counters over closed sets start at 0, so
 //! that rates exist from the first scrape; a gauge has no series before its first value.
 
+mod sessions;
+
 use prometheus::{GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 use super::declare::{Declare, NO_LABELS};
 use super::labels::{END_REASONS, EVENT_CLASSES, OUTCOMES};
 use crate::wire::DeadLetterReason;
+
+pub(super) use sessions::SessionFamilies;
 
 /// Upper bounds of the commit histogram, in seconds: a few milliseconds when drained first, 100 ms librdkafka's floor.
 const COMMIT_BUCKETS: [f64; 13] = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
@@ -32,6 +36,7 @@ pub(super) struct Catalog {
     pub changelog_records: IntCounter,
     pub changelog_bytes: IntCounter,
     pub restored_snapshots: IntCounter,
+    pub sessions: SessionFamilies,
     pub sessions_open: IntGaugeVec,
     pub lag_records: IntGaugeVec,
     pub lag_seconds: GaugeVec,
@@ -110,6 +115,7 @@ impl Catalog {
                 "duplex_restored_snapshots_total",
                 "Changelog records read to restore the sessions of partitions newly owned.",
             ),
+            sessions: SessionFamilies::declare(&to),
             sessions_open: to.int_gauges(
                 "duplex_sessions_open",
                 "Sessions open after the last commit of a partition.",

@@ -99,6 +99,7 @@ impl Observer for WorkerObserver {
     fn committed(&mut self, commit: &Committed<'_>) {
         self.count(commit.counts);
         let catalog = self.metrics.catalog();
+        commit.finished.iter().for_each(|session| catalog.sessions.count(session, commit.at));
         catalog.commits.inc();
         catalog.commit_duration.observe(commit.took.as_secs_f64());
         catalog.bundles.inc_by(commit.bundles as u64);
@@ -167,8 +168,9 @@ impl Observer for WorkerObserver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bundle::SessionMeasures;
     use crate::collector::EndReason;
-    use crate::task::Outcome;
+    use crate::task::{FinishedSession, Outcome};
     use crate::time::Timestamp;
     use crate::wire::{DeadLetterReason, EventClass};
 
@@ -212,6 +214,8 @@ mod tests {
     fn commit<'a>(counts: &'a Counts, open_sessions: &'a [(Partition, usize)]) -> Committed<'a> {
         Committed {
             counts,
+            finished: &[],
+            at: Timestamp(10_000),
             bundles: 2,
             changelog_records: 6,
             changelog_bytes: 600,
@@ -235,8 +239,9 @@ mod tests {
         worker.aborted();
         assert_eq!(process.series("duplex_records_total"), ["duplex_records_total 0"]);
         assert_eq!(process.series("duplex_aborts_total"), ["duplex_aborts_total 1"]);
+        let finished = FinishedSession { ended_at: Timestamp(7_000), measures: SessionMeasures::default() };
 
-        worker.committed(&commit(&counts(), &[(P0, 1)]));
+        worker.committed(&Committed { finished: &[&finished], ..commit(&counts(), &[(P0, 1)]) });
         for line in [
             "duplex_records_total 9",
             "duplex_record_bytes_total 900",
@@ -254,6 +259,8 @@ mod tests {
             "duplex_changelog_records_total 6",
             "duplex_changelog_bytes_total 600",
             "duplex_sessions_open{partition=\"0\"} 1",
+            "duplex_sessions_without_audio_total 1",
+            "duplex_bundle_latency_seconds_sum 3",
             "duplex_commit_duration_seconds_bucket{le=\"0.01\"} 0",
             "duplex_commit_duration_seconds_bucket{le=\"0.025\"} 1",
         ] {

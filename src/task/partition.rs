@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, Outcome};
+use super::batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome};
 use super::changelog::{ChangelogState, ClosedMarker, Key};
 use super::checkpoint::{Checkpoint, RestoreError};
 use super::clock::TaskClock;
@@ -69,6 +69,7 @@ struct Pending {
     changelog: Vec<ChangelogEntry>,
     dead_letters: Vec<DeadLetter>,
     counts: Counts,
+    finished: Vec<FinishedSession>,
     dirty: Vec<SessionId>,
     bytes: usize,
 }
@@ -164,7 +165,8 @@ impl PartitionTask {
             (Some(now), Some(recorded)) => now.since(recorded) >= TIME_SNAPSHOT_INTERVAL && !self.sessions.is_empty(),
             _ => false,
         };
-        let Pending { bundles, mut changelog, dead_letters, counts, mut dirty, .. } = std::mem::take(&mut self.pending);
+        let Pending { bundles, mut changelog, dead_letters, counts, finished, mut dirty, .. } =
+            std::mem::take(&mut self.pending);
         if counts.records == 0 && bundles.is_empty() && changelog.is_empty() && !time_is_due {
             return None;
         }
@@ -195,6 +197,7 @@ impl PartitionTask {
             changelog,
             dead_letters,
             counts,
+            finished,
         })
     }
 
@@ -305,6 +308,7 @@ impl PartitionTask {
     fn finish(&mut self, id: &SessionId, reason: EndReason, now: Timestamp) {
         let Open { mut session, timer, in_changelog, .. } = self.sessions.remove(id).expect("a session ends once");
         self.timers.remove(&(timer, id.clone()));
+        let ended_at = session.ended_at(reason, now, &self.settings);
         session.finish(&self.settings);
         let assembled = assemble(&session, reason, &self.source, self.settings.limits.bundle_bytes);
         let pending = &mut self.pending;
@@ -319,7 +323,9 @@ impl PartitionTask {
         pending.counts.truncated += u64::from(assembled.truncated);
         pending.counts.unreadable_values += assembled.unreadable_values;
         *pending.counts.sessions_finished.entry(reason).or_default() += 1;
-        pending.bytes += assembled.json.len() + TOMBSTONE_BYTES * (2 + in_changelog.unwrap_or(0) as usize);
+        pending.bytes += assembled.json.len() + assembled.measures.bytes();
+        pending.bytes += TOMBSTONE_BYTES * (2 + in_changelog.unwrap_or(0) as usize);
+        pending.finished.push(FinishedSession { ended_at, measures: assembled.measures });
         pending.bundles.push(Bundle { session_id: id.clone(), end_reason: reason, json: assembled.json });
     }
 

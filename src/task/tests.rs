@@ -372,3 +372,21 @@ fn records_that_a_restored_state_holds_are_not_counted_again() {
     assert_eq!(json(&batch.bundles[0])["session"]["speaks"], 2);
     assert_eq!(batch.counts.events[&(EventClass::Response, Outcome::Duplicate)], 1);
 }
+
+#[test]
+fn a_finished_session_s_measures_go_with_its_bundle_and_tell_when_it_ended() {
+    let mut bench = Bench::new();
+    bench.at(0.0).event("closed", CREATED).event("silent", CREATED).event("silent", SPEAK);
+    bench.at(3.0).event("closed", CLOSED);
+    assert_eq!(bench.commit().finished, []);
+    bench.at(500.0).event("next", CREATED);
+    let batch = bench.commit();
+    let ended: Vec<_> = batch
+        .bundles
+        .iter()
+        .zip(&batch.finished)
+        .map(|(bundle, session)| (bundle.session_id.as_str(), session.ended_at, session.measures.speaks))
+        .collect();
+    assert_eq!(ended, [("closed", Timestamp(1_003_000), 0), ("silent", Timestamp(1_360_000), 1)]);
+    assert_eq!(bench.at(501.0).event("next", SPEAK).commit().finished, []);
+}

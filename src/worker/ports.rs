@@ -8,7 +8,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::ids::{Offset, Partition};
-use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, Record};
+use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, FinishedSession, Record};
+use crate::time::Timestamp;
 
 /// What went wrong at the broker, by what the caller must do.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -197,6 +198,10 @@ pub trait ChangelogReader {
 #[derive(Debug)]
 pub struct Committed<'a> {
     pub counts: &'a Counts,
+    /// The sessions whose bundles were written.
+    pub finished: &'a [&'a FinishedSession],
+    /// The wall clock once it had succeeded.
+    pub at: Timestamp,
     /// Bundles written.
     pub bundles: usize,
     /// Changelog records and bytes written.

@@ -333,9 +333,12 @@ where
         let took = self.clock.monotonic().saturating_sub(began);
         let mut counts = Counts::default();
         batches.iter().for_each(|batch| counts.merge(&batch.counts));
+        let finished: Vec<_> = batches.iter().flat_map(|batch| &batch.finished).collect();
         let changelog = || batches.iter().flat_map(|batch| &batch.changelog);
         self.observer.committed(&Committed {
             counts: &counts,
+            finished: &finished,
+            at: self.clock.now(),
             bundles: batches.iter().map(|batch| batch.bundles.len()).sum(),
             changelog_records: changelog().count(),
             changelog_bytes: changelog().map(|e| e.key.len() + e.value.as_ref().map_or(0, Vec::len)).sum(),

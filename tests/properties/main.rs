@@ -26,6 +26,9 @@ fn traffic(seed: u64) -> Vec<Event> {
         reconnects: Share::percent(40),
         abandoned: Share::percent(20),
         errors: Share::percent(30),
+        slow: Share::percent(40),
+        barge_ins: Share::percent(40),
+        client_clock: Share::percent(70),
         ..Profile::default()
     };
     Traffic::new(profile).collect()
@@ -65,6 +68,22 @@ fn undisturbed(events: &[Event]) -> BTreeMap<String, Vec<u8>> {
     let mut bundles = BTreeMap::new();
     collect(&mut bundles, &task.prepare_commit().expect("effects"));
     bundles
+}
+
+/// Else the property below would say nothing of them.
+#[test]
+fn the_traffic_has_every_fact_that_a_bundle_tells_of_a_response() {
+    let mut seen = BTreeMap::new();
+    for bundle in undisturbed(&traffic(0)).values() {
+        let bundle: serde_json::Value = serde_json::from_slice(bundle).expect("a bundle is JSON");
+        for response in bundle["responses"].as_array().expect("a list") {
+            for (key, value) in response.as_object().expect("an object") {
+                *seen.entry(key.clone()).or_insert(0) += u32::from(!value.is_null() && value.as_f64() != Some(0.0));
+            }
+            *seen.entry(format!("by {}", response["ttft_source"])).or_insert(0) += 1;
+        }
+    }
+    assert!(seen.len() > 15 && seen.values().all(|n| *n > 2), "{seen:?}");
 }
 
 proptest! {
