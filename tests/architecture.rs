@@ -31,7 +31,7 @@ const SHELL: &[(&str, &str)] = &[
     ("worker",       "time ids wire collector task"),
     ("clock",        "time"),
     ("kafka",        "time ids task worker clock"),
-    ("metrics",      "time ids wire distribution collector report task worker"),
+    ("metrics",      "time ids wire distribution collector bundle report task worker"),
     ("admin",        "time ids report metrics"),
     ("config",       "time ids distribution collector task worker kafka metrics admin"),
     ("exit",         ""),
@@ -56,7 +56,7 @@ const HOMES: &[(&str, &str)] = &[
 ];
 
 /// The dependencies that the core may name.
-const CORE_CRATES: &str = "chacha20 jiter postcard serde serde_json thiserror";
+const CORE_CRATES: &str = "chacha20 jiter postcard serde serde_json sketches_ddsketch thiserror";
 
 /// What of the standard library the core may not name: IO, the environment, threads.
 const NOT_IN_CORE: &str = "std::env std::fs std::net std::os std::process std::thread";
