@@ -38,8 +38,8 @@ pub enum TopicProblem {
     #[error("topic {topic} does not exist: create it, or set topics.create = true")]
     Missing { topic: String },
     #[error(
-        "topic {changelog} has {changelog_partitions} partitions and {events} has {events_partitions}: they must be equal; \
-         recreate the changelog (which loses open sessions), or add partitions to the smaller one while no session is open"
+        "topic {changelog} has {changelog_partitions} partitions and {events} has {events_partitions}: they must be equal; {}",
+        partitions_remedy(changelog, *changelog_partitions, events, *events_partitions)
     )]
     Partitions { changelog: String, changelog_partitions: usize, events: String, events_partitions: usize },
     #[error(
@@ -55,6 +55,15 @@ pub enum TopicProblem {
     NotCreated { topic: String, reason: String },
     #[error("the kafka client can't be made: {0}")]
     Client(String),
+}
+
+fn partitions_remedy(changelog: &str, changelog_partitions: usize, events: &str, events_partitions: usize) -> String {
+    if changelog_partitions < events_partitions {
+        // Each task writes to its own partition by number, so what is there stays where it belongs.
+        format!("add partitions to {changelog} until it has {events_partitions}, which loses nothing")
+    } else {
+        format!("recreate {changelog} (which loses open sessions), or add partitions to {events} while no session is open")
+    }
 }
 
 /// What the cluster says of itself.
