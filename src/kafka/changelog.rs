@@ -190,14 +190,19 @@ impl Changelog {
         drop(client.poll(Duration::ZERO));
         let (low, high) = client.fetch_watermarks(topic, partition.0, timeout).map_err(|error| {
             let lookup = || errors::lookup(&format!("watermarks of {topic}[{partition}]"), &error);
-            errors::is_unknown(&error).then(|| self.too_few_partitions(client, partition)).flatten().unwrap_or_else(lookup)
+            errors::is_unknown(&error)
+                .then(|| self.too_few_partitions(client, partition))
+                .flatten()
+                .unwrap_or_else(lookup)
         })?;
         Ok((Offset(low), Offset(high)))
     }
 
     /// How far the reading of a partition has come, once it is sure that the broker answers.
     fn progress(&mut self, partition: Partition) -> Result<RestoreProgress, BrokerError> {
-        let Some(Restore::Reading(reading)) = self.restores.get_mut(&partition) else { return Err(not_open(partition)) };
+        let Some(Restore::Reading(reading)) = self.restores.get_mut(&partition) else {
+            return Err(not_open(partition));
+        };
         let progress = left(reading.next, reading.end);
         if reading.silent.passed() {
             reading.silent = Deadline::after(SILENCE);

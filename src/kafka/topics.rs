@@ -62,7 +62,9 @@ fn partitions_remedy(changelog: &str, changelog_partitions: usize, events: &str,
         // Each task writes to its own partition by number, so what is there stays where it belongs.
         format!("add partitions to {changelog} until it has {events_partitions}, which loses nothing")
     } else {
-        format!("recreate {changelog} (which loses open sessions), or add partitions to {events} while no session is open")
+        format!(
+            "recreate {changelog} (which loses open sessions), or add partitions to {events} while no session is open"
+        )
     }
 }
 

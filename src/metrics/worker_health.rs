@@ -103,7 +103,8 @@ impl WorkerHealth {
                         Some(std::mem::replace(&mut owned.state, state))
                     }
                     None => {
-                        let owned = PartitionHealth { state, left: None, lag_records: 0, position: None, unmoved_since };
+                        let owned =
+                            PartitionHealth { state, left: None, lag_records: 0, position: None, unmoved_since };
                         self.partitions.insert(partition, owned);
                         None
                     }

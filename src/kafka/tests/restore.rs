@@ -51,9 +51,8 @@ fn a_restore_tells_how_much_is_left_until_nothing_is() {
         assert!(start.elapsed() < PATIENCE);
         // So short that a read ends in between, and the one's records wait for its turn.
         open.retain(|of| {
-            let progress = changelog
-                .read(Partition(*of as i32), Duration::from_micros(200), &mut |_, _| read[*of] += 1)
-                .unwrap();
+            let progress =
+                changelog.read(Partition(*of as i32), Duration::from_micros(200), &mut |_, _| read[*of] += 1).unwrap();
             if let RestoreProgress::Restoring { left } = progress {
                 assert_eq!(left, Some(2_000 - read[*of]), "of partition {of}");
                 told[*of].push(left);

@@ -42,7 +42,10 @@ fn a_restore_that_reads_nothing_for_the_timeout_ends_the_worker_and_says_why() {
     let (went, error) = minutes(&mut worker, &broker, 9);
     assert_eq!(went, 2, "accepted after one minute, two minutes at most from then");
     let error = error.expect("it ends");
-    assert!(error.starts_with("restore of partition 0 has read nothing for 120s although the broker answers"), "{error}");
+    assert!(
+        error.starts_with("restore of partition 0 has read nothing for 120s although the broker answers"),
+        "{error}"
+    );
     assert!(error.contains("a transaction on the changelog is left open"), "{error}");
     assert!(!broker.take_calls().contains(&Call::Resume(0)));
 }
