@@ -273,8 +273,9 @@ fn failure(e: WorkerError) -> Failure {
     let code = match &e {
         WorkerError::Broker(BrokerError::RecordsLost(_)) => Code::RecordsLost,
         WorkerError::Broker(BrokerError::Misconfigured(_)) => Code::BadConfiguration,
+        WorkerError::Restore { .. } => Code::StateUnusable,
         WorkerError::RestoreStalled(..) => Code::RestoreStalled,
-        WorkerError::Broker(_) | WorkerError::Restore { .. } => Code::Failed,
+        WorkerError::Broker(_) => Code::Failed,
     };
     code.because(e)
 }
