@@ -19,6 +19,9 @@ use super::context::Logging;
 use super::properties;
 use super::settings::{Settings, Topics};
 
+/// The open segment is never compacted, and a restore reads all of it; as small as Kafka Streams makes it.
+const CHANGELOG_SEGMENT_BYTES: &str = "52428800";
+
 /// Why the service can't start on this cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CheckError {
@@ -190,7 +193,10 @@ fn create(
         .filter(|(_, partitions)| partitions.is_none())
         .map(|(name, _)| {
             let topic = NewTopic::new(name, partitions(name), TopicReplication::Fixed(topics.replication_factor));
-            if *name == topics.changelog { topic.set("cleanup.policy", "compact") } else { topic }
+            if *name != topics.changelog {
+                return topic;
+            }
+            topic.set("cleanup.policy", "compact").set("segment.bytes", CHANGELOG_SEGMENT_BYTES)
         })
         .collect();
     let options =
