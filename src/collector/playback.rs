@@ -12,7 +12,7 @@ const UNDERRUN_MS: f64 = 100.0;
 ///
 /// Playback begins with the first packet. A packet's audio counts by its cumulative `metadata.audio_duration_ms`, as the
 /// row reads it; a packet without one adds its bytes, at the sample rate known when it came. What was received before a
-/// packet has been heard `received_ms + underrun_ms` after the first. A packet more than [`UNDERRUN_MS`] later is one
+/// packet has been heard `received_ms + underrun_ms` after the first. A packet more than 100 ms later is one
 /// underrun, of the whole time since then; smaller delays are not forgotten, and add up until they are one.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Playback {

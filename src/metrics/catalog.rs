@@ -37,6 +37,7 @@ pub(super) struct Catalog {
     pub changelog_bytes: IntCounter,
     pub restored_snapshots: IntCounter,
     pub sessions: SessionFamilies,
+    pub restore_records_left: IntGaugeVec,
     pub sessions_open: IntGaugeVec,
     pub lag_records: IntGaugeVec,
     pub lag_seconds: GaugeVec,
@@ -116,6 +117,11 @@ impl Catalog {
                 "Changelog records read to restore the sessions of partitions newly owned.",
             ),
             sessions: SessionFamilies::declare(&to),
+            restore_records_left: to.int_gauges(
+                "duplex_restore_records_left",
+                "Changelog records a partition has still to read before its task runs, at most; no series once it runs.",
+                &["partition"],
+            ),
             sessions_open: to.int_gauges(
                 "duplex_sessions_open",
                 "Sessions open after the last commit of a partition.",

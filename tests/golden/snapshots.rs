@@ -28,7 +28,7 @@ struct Entry {
 }
 
 /// The first version that has playback, ends of responses and the onset of speech.
-const KNOWS_PLAYBACK: u8 = 3;
+const KNOWS_PLAYBACK: u8 = 4;
 
 /// The commit of the old release and the changelog after it, compacted.
 fn first_half() -> (CommitBatch, BTreeMap<Vec<u8>, Vec<u8>>) {

@@ -1,4 +1,4 @@
-//! The layouts of versions 1 and 2, which knew neither playback nor ends of responses nor the onset of speech.
+//! The layouts of versions 1 to 3, which knew neither playback nor ends of responses nor the onset of speech.
 //!
 //! What they did not know stays unknown: an upgraded session leaves it out rather than guess. Never changed.
 
@@ -39,12 +39,17 @@ pub(super) struct Head {
 }
 
 #[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Held(Vec<HeldFacts>);
+
+#[derive(Deserialize)]
 struct StreamStart {
     marker: Option<f64>,
     input_audio_append: Option<f64>,
     session_created: Option<f64>,
     first_event: Option<f64>,
     chosen: Option<Chosen>,
+    /// Empty in version 3, which has [`Held`] instead.
     held: Vec<HeldFacts>,
     held_cost: usize,
 }
@@ -131,6 +136,12 @@ impl From<StreamStart> for stream_start::StreamStart {
             held: old.held.into_iter().map(Into::into).collect(),
             held_cost: old.held_cost,
         }
+    }
+}
+
+impl From<Held> for Vec<stream_start::HeldFacts> {
+    fn from(old: Held) -> Self {
+        old.0.into_iter().map(Into::into).collect()
     }
 }
 
