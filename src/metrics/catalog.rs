@@ -124,7 +124,7 @@ impl Catalog {
             ),
             sessions_open: to.int_gauges(
                 "duplex_sessions_open",
-                "Sessions open after the last commit of a partition.",
+                "Sessions open after the last commit of a partition, or its restore.",
                 &["partition"],
             ),
             lag_records: to.int_gauges(

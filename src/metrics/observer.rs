@@ -77,6 +77,13 @@ impl WorkerObserver {
         }
     }
 
+    fn tell_open(&self, partition: Partition, sessions: usize) {
+        if self.owns(partition) {
+            let open = i64::try_from(sessions).unwrap_or(i64::MAX);
+            self.metrics.catalog().sessions_open.with_label_values(&[partition.to_string()]).set(open);
+        }
+    }
+
     /// Unknown, or nothing to restore any more: no sample, no series.
     fn tell_left(&self, partition: Partition, left: Option<u64>) {
         let gauge = &self.metrics.catalog().restore_records_left;
@@ -117,10 +124,7 @@ impl Observer for WorkerObserver {
         catalog.changelog_records.inc_by(commit.changelog_records as u64);
         catalog.changelog_bytes.inc_by(commit.changelog_bytes as u64);
         for (partition, open) in commit.open_sessions {
-            if self.owns(*partition) {
-                let open = i64::try_from(*open).unwrap_or(i64::MAX);
-                catalog.sessions_open.with_label_values(&[partition.to_string()]).set(open);
-            }
+            self.tell_open(*partition, *open);
         }
     }
 
@@ -150,6 +154,10 @@ impl Observer for WorkerObserver {
             health::lock(&self.own).restoring(partition, left);
             self.tell_left(partition, left);
         }
+    }
+
+    fn restored(&mut self, partition: Partition, open_sessions: usize) {
+        self.tell_open(partition, open_sessions);
     }
 
     fn lag(&mut self, partition: Partition, lag: Lag) {
@@ -367,6 +375,17 @@ mod tests {
         assert_eq!(process.series("duplex_restored"), ["duplex_restored_snapshots_total 12"]);
         worker.task(P0, TaskState::Restoring, 5);
         assert_eq!(process.series("duplex_restored"), ["duplex_restored_snapshots_total 17"]);
+    }
+
+    #[test]
+    fn sessions_that_were_restored_are_open_before_the_first_commit() {
+        let process = Process::new();
+        let mut worker = process.worker();
+        worker.task(P0, TaskState::Running, 7);
+        worker.restored(P0, 30);
+        assert_eq!(process.series("duplex_sessions_open{"), ["duplex_sessions_open{partition=\"0\"} 30"]);
+        worker.task(P0, TaskState::Closed, 0);
+        assert_eq!(process.series("duplex_sessions_open{"), [""; 0]);
     }
 
     #[test]

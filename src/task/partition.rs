@@ -177,9 +177,10 @@ impl PartitionTask {
                 open.is_dirty = false;
                 let Snapshot { head, responses, held, released } = open.session.snapshot();
                 let id = id.as_str();
-                changelog.push(Key::Session(id).put_bytes(head));
+                // Without transactions a crash can come between any two: a head's parts are there before it, and go after.
                 changelog.extend(responses.into_iter().map(|(index, part)| Key::Response(id, index).put_bytes(part)));
                 changelog.extend(held.map(|(index, part)| Key::Held(id, index).put_bytes(part)));
+                changelog.push(Key::Session(id).put_bytes(head));
                 changelog.extend((0..released).map(|index| Key::Held(id, index).tombstone()));
                 open.in_changelog = Some(open.session.response_count());
             }

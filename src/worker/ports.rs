@@ -249,6 +249,8 @@ pub trait Observer {
     fn task(&mut self, partition: Partition, state: TaskState, restored: u64);
     /// How many records of its changelog a restoring task has still to read, at most; `None` while unknown.
     fn restoring(&mut self, partition: Partition, left: Option<u64>);
+    /// A restored task brought so many open sessions back.
+    fn restored(&mut self, partition: Partition, open_sessions: usize);
     /// A task's distance to its partition's end.
     fn lag(&mut self, partition: Partition, lag: Lag);
     /// The loop went round, at this monotonic time.

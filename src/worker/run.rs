@@ -323,6 +323,7 @@ where
             }
             self.consumer.resume(partition)?;
             self.observer.task(partition, TaskState::Running, records);
+            self.observer.restored(partition, self.tasks.open_sessions_of(partition));
             info!(%partition, records, from = start.committed.offset.map(|offset| offset.0), "task restored");
         }
         unreachable.map_or(Ok(()), |e| self.retriable(e))

@@ -276,6 +276,8 @@ impl Observer for Broker {
         self.0.seen.borrow_mut().left.push(left);
     }
 
+    fn restored(&mut self, _: Partition, _: usize) {}
+
     fn lag(&mut self, _: Partition, _: Lag) {}
 
     fn polled(&mut self, _: Duration) {}

@@ -192,6 +192,8 @@ impl Observer for Watcher {
 
     fn joined(&mut self) {}
     fn restoring(&mut self, _: Partition, _: Option<u64>) {}
+    fn restored(&mut self, _: Partition, _: usize) {}
+
     fn lag(&mut self, _: Partition, _: Lag) {}
     fn polled(&mut self, _: Duration) {}
     fn connected(&mut self, _: bool) {}
