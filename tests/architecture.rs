@@ -31,7 +31,7 @@ const SHELL: &[(&str, &str)] = &[
     ("worker",       "time ids wire collector task"),
     ("clock",        "time"),
     ("kafka",        "time ids task worker clock"),
-    ("metrics",      "time ids wire distribution collector report task worker"),
+    ("metrics",      "time ids wire distribution collector bundle report task worker"),
     ("admin",        "time ids report metrics"),
     ("config",       "time ids distribution collector report task worker kafka metrics admin"),
     ("exit",         ""),

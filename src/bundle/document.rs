@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::measures::SessionMeasures;
+use super::response::ResponseEntry;
 use super::row::RequestRow;
 use super::session_metrics::SessionMetrics;
 use crate::collector::{EndReason, FinalStatus, Head, ReceiveClock, SessionCollector, StreamStartSource};
@@ -21,6 +23,7 @@ pub struct Assembled {
     pub truncated: bool,
     /// Metric values that can't be read and stand as 0.
     pub unreadable_values: u64,
+    pub measures: SessionMeasures,
 }
 
 #[derive(Serialize)]
@@ -32,6 +35,7 @@ struct Document<'a> {
     output_tokens: i128,
     session: Session<'a>,
     source: Source<'a>,
+    responses: &'a [ResponseEntry<'a>],
 }
 
 #[derive(Serialize)]
@@ -56,6 +60,7 @@ struct Session<'a> {
     resumes: u64,
     first_event_ms: Option<i64>,
     last_event_ms: Option<i64>,
+    duration_ms: Option<f64>,
     truncated: bool,
 }
 
@@ -68,7 +73,7 @@ struct Source<'a> {
 }
 
 /// Makes the bundle of a session that [`finish`](SessionCollector::finish)ed, of `max_bytes` at most as long as it has
-/// rows to leave out.
+/// something to leave out: first its last `responses`, so that they never cost a row, then its last rows.
 #[must_use]
 pub fn assemble(
     session: &SessionCollector,
@@ -80,15 +85,15 @@ pub fn assemble(
     let start = session.start().expect("a session has an event, so a finished one has a start");
     let known = session.known_responses();
     let mut unreadable_values = 0;
-    let rows: Vec<RequestRow<'_>> = known
-        .iter()
-        .zip(0..)
-        .filter_map(|(response, index)| RequestRow::of(id, head, index, response))
-        .map(|(row, unreadable)| {
+    let (mut rows, mut responses) = (Vec::new(), Vec::with_capacity(known.len()));
+    for (response, index) in known.iter().zip(0..) {
+        let row = RequestRow::of(id, head, index, response).map(|(row, unreadable)| {
             unreadable_values += unreadable;
             row
-        })
-        .collect();
+        });
+        responses.push(ResponseEntry::of(head, start.at, response, row.as_ref().and_then(|row| row.audio.as_ref())));
+        rows.extend(row);
+    }
     let tokens = rows.iter().filter_map(|row| row.stage0_tokens.as_ref()).map(|stage| stage.output.output_token_count);
     let mut document = Document {
         schema_version: SCHEMA_VERSION,
@@ -103,17 +108,31 @@ pub fn assemble(
             first_offset: head.first_offset,
             last_offset: head.last_offset,
         },
+        responses: &responses,
     };
+    let measures = SessionMeasures::of(head, document.session_metrics.stream.as_ref(), &rows, &responses);
     let mut json = document.to_json();
-    while json.len() > max_bytes && !document.request_metrics.is_empty() {
-        document.session.truncated = true;
-        document.request_metrics = &document.request_metrics[..document.request_metrics.len() / 2];
+    while json.len() > max_bytes && document.leave_out() {
         json = document.to_json();
     }
-    Assembled { json, truncated: document.session.truncated, unreadable_values }
+    Assembled { json, truncated: document.session.truncated, unreadable_values, measures }
 }
 
 impl Document<'_> {
+    /// Leaves out half of what may be left out; returns whether there was anything.
+    fn leave_out(&mut self) -> bool {
+        let (responses, rows) = (self.responses.len(), self.request_metrics.len());
+        if responses > 0 {
+            self.responses = &self.responses[..responses / 2];
+        } else if rows > 0 {
+            self.request_metrics = &self.request_metrics[..rows / 2];
+        } else {
+            return false;
+        }
+        self.session.truncated = true;
+        true
+    }
+
     fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a bundle can be written to memory")
     }
@@ -160,6 +179,7 @@ impl<'a> Session<'a> {
             resumes: tallies.resumes,
             first_event_ms: head.first_event.map(|at| at.0),
             last_event_ms: head.last_event.map(|at| at.0),
+            duration_ms: head.duration_ms(),
             truncated: head.truncated,
         }
     }

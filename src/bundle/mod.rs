@@ -1,9 +1,12 @@
 //! From a session's facts to its bundle: request rows, session metrics, and the JSON they are written as.
 //!
-//! Owns contract.md sections 3 (rows), 4 and 5. Every number is the reference's, to the last digit.
+//! Owns contract.md sections 3 (rows), 4 and 5, where every number is the reference's, to the last digit; and
+//! `responses`, which the reference does not have.
 
 mod document;
+mod measures;
 mod ordered;
+mod response;
 mod row;
 mod session_metrics;
 mod stage;
@@ -11,3 +14,5 @@ mod stage;
 mod tests;
 
 pub use document::{Assembled, SCHEMA_VERSION, assemble};
+pub use measures::{ResponseMeasures, SessionMeasures, StreamMeasures};
+pub use row::LatencySource;

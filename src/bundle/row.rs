@@ -9,9 +9,6 @@ use crate::ids::{ResponseId, SessionId};
 use crate::numeric::{r3, r6};
 use crate::wire::Scalar;
 
-/// The sample rate until an audio event tells another.
-const DEFAULT_SAMPLE_RATE_HZ: f64 = 24000.0;
-
 const CREATED_TO_TEXT: &str = "response.created client receive to first non-empty text delta";
 const CREATED_TO_AUDIO: &str = "response.created client receive to first audio packet";
 const STAGE0_TPOT: &str = "Stage-0 engine mean time per output token";
@@ -22,7 +19,7 @@ const CREATED_TO_LAST_AUDIO: &str =
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RequestRow<'a> {
     session_id: &'a SessionId,
-    request_index: u32,
+    pub request_index: u32,
     response_id: &'a ResponseId,
     #[serde(skip_serializing_if = "Option::is_none")]
     split: Option<&'a str>,
@@ -56,6 +53,36 @@ pub struct AudioMetrics<'a> {
     pub rtf: Option<f64>,
     pub client_ttft_ms: Option<f64>,
     pub client_ttfp_ms: Option<f64>,
+    /// Whose `ttft_ms` and `ttfp_ms` are, where they are.
+    #[serde(skip)]
+    pub ttft_source: Option<LatencySource>,
+    #[serde(skip)]
+    pub ttfp_source: Option<LatencySource>,
+}
+
+/// Who measured a latency.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencySource {
+    /// The server, from the start of the request.
+    Server,
+    /// The client, from `response.created`: next to nothing where the server sends it and the first output in one burst.
+    Client,
+}
+
+impl LatencySource {
+    /// The source as it stands in the bundle and in labels.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+
+    fn of(server: Option<f64>, client: Option<f64>) -> Option<Self> {
+        server.map(|_| Self::Server).or(client.map(|_| Self::Client))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -104,7 +131,7 @@ impl<'a> AudioMetrics<'a> {
         let first_text_ms = response.first_text.map(|text| r3((text.at - created) * 1000.0));
         let first_audio_ms = r3((first_audio.at - created) * 1000.0);
         let audio_generation_ms = r3(((last_audio.at - created) * 1000.0).max(0.0));
-        let audio_duration_ms = r3(response.row_duration_ms.unwrap_or_else(|| duration_of_bytes_ms(response, head)));
+        let audio_duration_ms = audio_duration_ms(response, head);
         let stage0 = response.stages.iter().find(|(id, _)| id == "0").map(|(_, stage)| stage);
         Some(Self {
             source: if by_server { "server_request_start_and_client_receive" } else { "client_monotonic_receive" },
@@ -119,6 +146,8 @@ impl<'a> AudioMetrics<'a> {
             rtf: real_time_factor(audio_generation_ms, audio_duration_ms),
             client_ttft_ms: response.first_text.map(|text| r3((text.at - created).max(0.0) * 1000.0)),
             client_ttfp_ms: response.client_audio.map(|at| r3((at - created).max(0.0) * 1000.0)),
+            ttft_source: LatencySource::of(server_ttft, first_text_ms),
+            ttfp_source: LatencySource::of(server_ttfp, Some(first_audio_ms)),
         })
     }
 }
@@ -140,10 +169,9 @@ impl<'a> MeasurementOrigin<'a> {
     }
 }
 
-/// The duration of a response's audio by its bytes: 16-bit samples, one channel, at the session's last sample rate.
-pub fn duration_of_bytes_ms(response: &ResponseFacts, head: &Head) -> f64 {
-    let rate = head.sample_rate_hz.unwrap_or(DEFAULT_SAMPLE_RATE_HZ);
-    response.bytes as f64 * 1000.0 / (rate * 2.0)
+/// The duration of a response's audio: what it told itself, else that of its bytes.
+pub fn audio_duration_ms(response: &ResponseFacts, head: &Head) -> f64 {
+    r3(response.row_duration_ms.unwrap_or_else(|| head.duration_of_bytes_ms(response.bytes)))
 }
 
 /// Generation by duration, of the rounded milliseconds; `None` where there is no duration.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::ordered::Ordered;
-use super::row::{RequestRow, duration_of_bytes_ms, real_time_factor};
+use super::row::{RequestRow, real_time_factor};
 use super::stage::{StageBlock, StageOutput};
 use crate::collector::{Head, ResponseFacts};
 use crate::distribution::Distribution;
@@ -27,7 +27,7 @@ pub struct SessionMetrics<'a> {
     #[serde(skip_serializing_if = "Ordered::is_empty")]
     stages: Ordered<StageDistributions>,
     #[serde(flatten)]
-    stream: Option<StreamMetrics>,
+    pub stream: Option<StreamMetrics>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_ttft_ms: Option<Distribution>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,9 +37,9 @@ pub struct SessionMetrics<'a> {
 /// The part that needs a known response with an audio packet in the window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct StreamMetrics {
-    stream_ttft_ms: Option<f64>,
-    stream_ttfp_ms: f64,
-    stream_rtf: Option<f64>,
+    pub stream_ttft_ms: Option<f64>,
+    pub stream_ttfp_ms: f64,
+    pub stream_rtf: Option<f64>,
     stream_audio_generation_ms: f64,
     stream_audio_duration_ms: f64,
     stream_measurement_origin: StreamOrigin,
@@ -110,7 +110,7 @@ impl StreamMetrics {
         let last_audio = known.iter().filter_map(|response| response.last_audio).max_by_key(by_arrival)?;
         let duration: CompensatedSum = known
             .iter()
-            .map(|response| response.stream_duration_ms.unwrap_or_else(|| duration_of_bytes_ms(response, head)))
+            .map(|response| response.stream_duration_ms.unwrap_or_else(|| head.duration_of_bytes_ms(response.bytes)))
             .collect();
         let stream_audio_generation_ms = r3(((last_audio.at - start) * 1000.0).max(0.0));
         let stream_audio_duration_ms = r3(duration.total());

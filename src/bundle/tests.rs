@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::assemble;
-use crate::collector::{Arrival, EndReason, Labels, ReceiveClock, SessionCollector, Settings};
+use super::{Assembled, LatencySource, StreamMeasures, assemble};
+use crate::collector::{Arrival, EndReason, FinalStatus, Labels, ReceiveClock, SessionCollector, Settings};
 use crate::ids::{Offset, Partition, SessionId, TopicPartition};
 use crate::time::Timestamp;
 use crate::wire::Decoder;
@@ -14,13 +14,18 @@ fn bundle(events: &[Value]) -> Value {
 }
 
 fn bundle_within(max_bytes: usize, events: &[Value]) -> Value {
+    serde_json::from_slice(&assembled(max_bytes, events, |_| ReceiveClock::ClientMonotonic).json).expect("JSON")
+}
+
+/// A session whose events come by the clocks that `clock_of` tells for the first, second and so on.
+fn assembled(max_bytes: usize, events: &[Value], clock_of: impl Fn(u32) -> ReceiveClock) -> Assembled {
     let settings = Settings::default();
     let mut session: Option<SessionCollector> = None;
     let mut decoder = Decoder::new(1 << 20);
     for (event, at) in events.iter().zip(1..) {
         let arrival = Arrival {
             received_at_s: f64::from(at),
-            clock: ReceiveClock::ClientMonotonic,
+            clock: clock_of(at),
             timestamp: None,
             now: Timestamp(0),
             offset: Offset(at.into()),
@@ -34,8 +39,7 @@ fn bundle_within(max_bytes: usize, events: &[Value]) -> Value {
     let mut session = session.expect("an event");
     session.finish(&settings);
     let from = TopicPartition { topic: "events".into(), partition: Partition(3) };
-    let assembled = assemble(&session, EndReason::Closed, &from, max_bytes);
-    serde_json::from_slice(&assembled.json).expect("a bundle is JSON")
+    assemble(&session, EndReason::Closed, &from, max_bytes)
 }
 
 fn created(id: &str) -> Value {
@@ -120,14 +124,147 @@ fn a_session_without_audio_has_no_stream_metrics_and_one_cut_short_is_unfinished
     assert_eq!(bundle["schema_version"], 1);
 }
 
+/// Ids of the rows and of the responses in a bundle.
+fn ids(bundle: &Value) -> [Vec<&str>; 2] {
+    ["request_metrics", "responses"].map(|list| {
+        let entries = bundle[list].as_array().expect("a list");
+        entries.iter().map(|entry| entry["response_id"].as_str().expect("an id")).collect()
+    })
+}
+
 #[test]
-fn a_bundle_too_large_leaves_out_its_last_rows_and_keeps_its_metrics() {
+fn a_bundle_too_large_leaves_out_its_last_responses_then_its_last_rows_and_keeps_its_metrics() {
     let events: Vec<Value> = ["a", "b", "c", "d"].iter().flat_map(|id| [created(id), audio(id)]).collect();
     let whole = bundle(&events);
-    let bundle = bundle_within(whole.to_string().len() - 1, &events);
-    let rows: Vec<_> =
-        bundle["request_metrics"].as_array().expect("rows").iter().map(|row| &row["response_id"]).collect();
-    assert_eq!(rows, ["a", "b"]);
+    let bytes = |bundle: &Value| bundle.to_string().len();
+    let some = bundle_within(bytes(&whole) - 1, &events);
+    assert_eq!(ids(&some), [vec!["a", "b", "c", "d"], vec!["a", "b"]]);
+    let mut rows_only = whole.clone();
+    rows_only["responses"] = json!([]);
+    rows_only["session"]["truncated"] = true.into();
+    let bundle = bundle_within(bytes(&rows_only), &events);
+    assert_eq!(ids(&bundle), [vec!["a", "b", "c", "d"], vec![]]);
+    let bundle = bundle_within(bytes(&rows_only) - 2, &events);
+    assert_eq!(ids(&bundle), [vec!["a", "b"], vec![]]);
     assert_eq!((&bundle["session"]["truncated"], &whole["session"]["truncated"]), (&true.into(), &false.into()));
     assert_eq!(bundle["session_metrics"], whole["session_metrics"]);
+}
+
+#[test]
+fn every_known_response_is_listed_with_its_times_from_the_stream_start() {
+    let bundle = bundle(&[
+        json!({"type": "input_audio_buffer.append"}),
+        created("r"),
+        json!({"type": "response.output_text.delta", "response_id": "r", "delta": "words"}),
+        audio("r"),
+        audio("r"),
+        json!({"type": "input_audio_buffer.speech_started"}),
+        created("silent"),
+        json!({"type": "response.done", "response": {"id": "r", "status": "cancelled"}}),
+        json!({"type": "response.cancel", "response_id": "silent"}),
+    ]);
+    assert_eq!(
+        bundle["responses"],
+        json!([
+            {
+                "response_id": "r", "status": "cancelled", "ttft_source": "client", "ttfp_source": "client",
+                "created_ms": 1000.0, "first_text_ms": 2000.0, "first_audio_ms": 3000.0, "last_audio_ms": 4000.0,
+                "ended_ms": 7000.0, "audio_packets": 2, "audio_duration_ms": 0.125, "max_audio_gap_ms": 1000.0,
+                "underruns": 1, "underrun_ms": 999.938, "speech_to_cancel_ms": 2000.0,
+            },
+            {
+                "response_id": "silent", "status": "unfinished", "ttft_source": null, "ttfp_source": null,
+                "created_ms": 6000.0, "first_text_ms": null, "first_audio_ms": null, "last_audio_ms": null,
+                "ended_ms": 8000.0, "audio_packets": 0, "audio_duration_ms": 0.0, "max_audio_gap_ms": null,
+                "underruns": 0, "underrun_ms": 0.0, "speech_to_cancel_ms": null,
+            },
+        ])
+    );
+    assert_eq!(bundle["session"]["duration_ms"], 8000.0);
+}
+
+#[test]
+fn a_latency_is_the_server_s_where_it_told_one() {
+    let metrics = json!({"response_request_metrics": {"ttfp_ms": 7.5}});
+    let done = json!({"type": "response.done", "response_id": "r", "vllm_omni": metrics});
+    let entry = &bundle(&[created("r"), audio("r"), done])["responses"][0];
+    // There was no text, and the server said nothing of it.
+    assert_eq!((&entry["ttft_source"], &entry["ttfp_source"]), (&Value::Null, &json!("server")));
+}
+
+#[test]
+fn only_speech_over_a_response_cancels_it() {
+    let speech = || json!({"type": "input_audio_buffer.speech_started"});
+    let done = |status| json!({"type": "response.done", "response": {"id": "r", "status": status}});
+    let speech_to_end = |events: &[Value]| bundle(events)["responses"][0]["speech_to_cancel_ms"].clone();
+    // The last onset counts.
+    assert_eq!(speech_to_end(&[created("r"), speech(), speech(), done("cancelled")]), json!(1000.0));
+    // What the user said before is what it answers.
+    assert_eq!(speech_to_end(&[speech(), created("r"), done("cancelled")]), Value::Null);
+    assert_eq!(speech_to_end(&[created("r"), speech(), done("completed")]), Value::Null);
+    assert_eq!(speech_to_end(&[created("r"), done("cancelled"), speech()]), Value::Null);
+    // A second end changes neither time.
+    let twice = [created("r"), speech(), done("cancelled"), speech(), done("cancelled")];
+    assert_eq!(speech_to_end(&twice), json!(1000.0));
+    assert_eq!(bundle(&twice)["responses"][0]["ended_ms"], 2000.0);
+}
+
+#[test]
+fn what_lies_before_the_stream_start_has_no_time() {
+    let bundle = bundle(&[
+        created("r"),
+        audio("r"),
+        json!({"type": "response.done", "response": {"id": "r", "status": "completed"}}),
+        json!({"type": "collector.stream_start"}),
+        audio("r"),
+    ]);
+    let entry = &bundle["responses"][0];
+    assert_eq!([&entry["created_ms"], &entry["ended_ms"]], [&Value::Null; 2]);
+    assert_eq!((&entry["audio_packets"], &entry["first_audio_ms"]), (&json!(1), &json!(1000.0)));
+}
+
+/// Audio, text and an end, of which the server measured the first audio only.
+fn one_of_each() -> [Value; 7] {
+    let metrics = json!({"response_request_metrics": {"ttfp_ms": 7.5}});
+    [
+        created("r"),
+        json!({"type": "response.output_text.delta", "response_id": "r", "delta": "words"}),
+        audio("r"),
+        audio("r"),
+        json!({"type": "error", "error": {"code": "made-up"}}),
+        json!({"type": "error", "error": {"code": "server_error"}}),
+        json!({"type": "response.done", "response": {"id": "r", "status": "failed"}, "vllm_omni": metrics}),
+    ]
+}
+
+#[test]
+fn measures_are_the_bundle_s_figures_under_names_the_protocol_knows() {
+    let assembled = assembled(1, &one_of_each(), |_| ReceiveClock::ClientMonotonic);
+    let measures = assembled.measures;
+    // Also those that found no room in the bundle.
+    assert!(assembled.truncated);
+    let [response] = measures.responses[..] else { panic!("one response: {measures:?}") };
+    assert_eq!(response.status, FinalStatus::Failed);
+    assert_eq!(response.ttft_ms, Some((LatencySource::Client, 1000.0)));
+    assert_eq!(response.ttfp_ms, Some((LatencySource::Server, 7.5)));
+    assert_eq!((response.max_audio_gap_ms, response.underruns), (Some(1000.0), 1));
+    let stream = StreamMeasures { ttft_ms: Some(1000.0), ttfp_ms: Some(2000.0), rtf: Some(24_000.0) };
+    assert_eq!((measures.stream, measures.duration_ms), (Some(stream), Some(6000.0)));
+    assert_eq!(measures.errors, [("other", 1), ("server_error", 1)].into());
+}
+
+#[test]
+fn times_of_two_clocks_have_no_difference() {
+    let clock_of = |at| if at == 6 { ReceiveClock::KafkaTimestamp } else { ReceiveClock::ClientMonotonic };
+    let Assembled { json, measures, .. } = assembled(usize::MAX, &one_of_each(), clock_of);
+    let bundle: Value = serde_json::from_slice(&json).expect("JSON");
+    let entry = bundle["responses"][0].as_object().expect("an object");
+    let told: Vec<_> = entry.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str()).collect();
+    let expected = ["audio_duration_ms", "audio_packets", "response_id", "status", "ttfp_source", "ttft_source"];
+    assert_eq!(told, expected);
+    assert_eq!(bundle["session"]["duration_ms"], Value::Null);
+    let [response] = measures.responses[..] else { panic!("one response: {measures:?}") };
+    assert_eq!((response.ttft_ms, response.ttfp_ms), (None, Some((LatencySource::Server, 7.5))));
+    assert_eq!((response.rtf, response.max_audio_gap_ms, response.underruns), (None, None, 0));
+    assert_eq!((measures.stream, measures.duration_ms), (Some(StreamMeasures::default()), None));
 }

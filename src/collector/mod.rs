@@ -3,6 +3,7 @@
 //! Owns contract.md sections 1.3, 2, 3 (the facts) and 7. Time is an argument; knows no Kafka and no JSON.
 
 mod end;
+mod playback;
 mod response;
 mod session;
 mod settings;
@@ -14,6 +15,7 @@ mod tallies;
 mod tests;
 
 pub use end::EndReason;
+pub use playback::Playback;
 pub use response::{FinalStatus, Moment, ResponseFacts};
 pub use session::{Arrival, End, Handled, Head, Labels, SessionCollector};
 pub use settings::{Limits, Settings};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::playback::Playback;
 use super::settings::Limits;
 use crate::ids::ResponseId;
 use crate::wire::{RequestMetrics, StageSnapshot};
@@ -15,6 +16,12 @@ pub struct ResponseFacts {
     pub status: Option<FinalStatus>,
     /// Decoded bytes of every audio packet, in the window or not.
     pub bytes: u64,
+    /// When its first `response.done` came, in the window or not, as are the next two.
+    pub ended: Option<f64>,
+    /// The client's first `response.cancel`.
+    pub cancel: Option<f64>,
+    /// The last onset of user speech before it ended; looked for where it was cancelled.
+    pub speech_onset: Option<f64>,
     /// Whatever is below was in the window.
     pub created: Option<f64>,
     pub first_text: Option<Moment>,
@@ -23,6 +30,8 @@ pub struct ResponseFacts {
     /// First audio delta whose payload was a string, an empty one too.
     pub client_audio: Option<f64>,
     pub packets: u64,
+    /// `None` where it can't be told: a part of it was seen by an earlier release.
+    pub playback: Option<Playback>,
     /// Largest cumulative duration as the row reads it.
     pub row_duration_ms: Option<f64>,
     /// Largest cumulative duration as the stream reads it.
@@ -62,6 +71,18 @@ impl FinalStatus {
             _ => Self::Incomplete,
         }
     }
+
+    /// The status as it stands in the bundle and in labels.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+            Self::Incomplete => "incomplete",
+            Self::Unfinished => "unfinished",
+        }
+    }
 }
 
 /// The facts of one event that count only inside the window: kept until the stream start is known.
@@ -81,6 +102,8 @@ pub struct AudioFact {
     pub packet: bool,
     pub row_duration_ms: Option<f64>,
     pub stream_duration_ms: Option<f64>,
+    /// Duration of its own bytes, at the sample rate known when it came; `None` where an earlier release held it.
+    pub bytes_ms: Option<f64>,
 }
 
 impl WindowedFacts {
@@ -107,12 +130,16 @@ impl ResponseFacts {
             request_index: None,
             status: None,
             bytes: 0,
+            ended: None,
+            cancel: None,
+            speech_onset: None,
             created: None,
             first_text: None,
             first_audio: None,
             last_audio: None,
             client_audio: None,
             packets: 0,
+            playback: Some(Playback::default()),
             row_duration_ms: None,
             stream_duration_ms: None,
             stages: Vec::new(),
@@ -154,14 +181,24 @@ impl ResponseFacts {
         truncated
     }
 
+    /// Takes note of an end, at a receive time; the first one counts. `speech_onset` is the session's last.
+    pub fn end(&mut self, at: f64, status: FinalStatus, speech_onset: Option<f64>) {
+        if self.status.is_none() {
+            self.ended = Some(at);
+            self.speech_onset = speech_onset.filter(|_| status == FinalStatus::Cancelled);
+        }
+        self.status = Some(status);
+    }
+
     fn apply_audio(&mut self, moment: Moment, audio: AudioFact) {
         self.client_audio.get_or_insert(moment.at);
         if !audio.packet {
             return;
         }
         self.packets += 1;
-        self.first_audio.get_or_insert(moment);
-        self.last_audio = Some(moment);
+        let since_first = moment.at - self.first_audio.get_or_insert(moment).at;
+        let since_last = self.last_audio.replace(moment).map(|last| moment.at - last.at);
+        self.playback = self.playback.and_then(|playback| playback.after(since_last, since_first, &audio));
         self.row_duration_ms = larger(self.row_duration_ms, audio.row_duration_ms);
         self.stream_duration_ms = larger(self.stream_duration_ms, audio.stream_duration_ms);
     }

@@ -19,8 +19,12 @@ use super::source::ReceiveClock;
 use super::stream_start::{Chosen, HeldFacts, StreamStart};
 use super::tallies::Tallies;
 use crate::ids::{Offset, ResponseId, SessionId};
+use crate::numeric::r3;
 use crate::time::Timestamp;
 use crate::wire::{Event, Kind, RequestMetrics, StageLimits, StageMetrics, Text, cut, decoded_len};
+
+/// The sample rate until an audio event tells another.
+const DEFAULT_SAMPLE_RATE_HZ: f64 = 24000.0;
 
 /// How an event reached its session.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +66,15 @@ pub struct SessionCollector {
     pub(super) by_id: HashMap<ResponseId, u32>,
     /// Responses that changed since their last snapshot.
     pub(super) dirty: BTreeSet<u32>,
+    pub(super) held: HeldSnapshots,
+}
+
+/// How much of the facts that wait for the stream start is in snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct HeldSnapshots {
+    pub facts: usize,
+    /// Snapshots that hold them, each those of one commit.
+    pub count: u32,
 }
 
 /// Everything of a session but its responses.
@@ -84,6 +97,10 @@ pub struct Head {
     pub last_seq: Option<i128>,
     /// In Hz, the last one seen.
     pub sample_rate_hz: Option<f64>,
+    /// Receive times, smallest and largest; `None` where an earlier release saw the first events.
+    pub received: Option<(f64, f64)>,
+    /// Receive time of the last `input_audio_buffer.speech_started`.
+    pub speech_onset: Option<f64>,
     pub start: StreamStart,
     pub tallies: Tallies,
     /// Responses with an index: the next one's.
@@ -122,13 +139,22 @@ impl SessionCollector {
             sample_id: None,
             last_seq: None,
             sample_rate_hz: None,
+            received: Some((arrival.received_at_s, arrival.received_at_s)),
+            speech_onset: None,
             start: StreamStart::default(),
             tallies: Tallies::default(),
             known: 0,
             responses: 0,
             truncated: false,
         };
-        Self { id, head, responses: Vec::new(), by_id: HashMap::new(), dirty: BTreeSet::new() }
+        Self {
+            id,
+            head,
+            responses: Vec::new(),
+            by_id: HashMap::new(),
+            dirty: BTreeSet::new(),
+            held: HeldSnapshots::default(),
+        }
     }
 
     /// Takes one event.
@@ -148,6 +174,8 @@ impl SessionCollector {
         head.first_event = head.first_event.or(arrival.timestamp);
         head.last_event = arrival.timestamp.or(head.last_event);
         head.clock = head.clock.and(arrival.clock);
+        let at = arrival.received_at_s;
+        head.received = head.received.map(|(first, last)| (first.min(at), last.max(at)));
         head.tallies.late_events += u64::from(head.ended.is_some());
         head.truncated |= head.tallies.count(event, limits.error_codes, limits.text_bytes);
         head.label(&arrival.labels, event, limits.text_bytes);
@@ -155,8 +183,11 @@ impl SessionCollector {
         if event.kind == Kind::AudioDelta {
             head.sample_rate_hz = event.sample_rate_hz.or(head.sample_rate_hz);
         }
-        head.start.observe(event.kind, arrival.received_at_s);
-        self.take_facts(event, arrival.received_at_s, settings);
+        if event.kind == Kind::SpeechStarted {
+            head.speech_onset = Some(at);
+        }
+        head.start.observe(event.kind, at);
+        self.take_facts(event, at, settings);
         let start = &self.head.start;
         if start.chosen().is_none() {
             let full = start.held_cost() >= limits.held_facts;
@@ -188,6 +219,16 @@ impl SessionCollector {
         let idle = self.head.last_event_at + settings.idle_timeout;
         let max = self.head.opened_at + settings.max_duration;
         if max < idle { (max, EndReason::MaxDuration) } else { (idle, EndReason::IdleTimeout) }
+    }
+
+    /// When the session ended: at its own end, else when the timeout that ended it ran out, else `now`.
+    #[must_use]
+    pub fn ended_at(&self, reason: EndReason, now: Timestamp, settings: &Settings) -> Timestamp {
+        match reason {
+            EndReason::Closed | EndReason::Expired => self.head.ended.as_ref().map_or(now, |end| end.at),
+            EndReason::IdleTimeout | EndReason::MaxDuration => self.next_deadline(settings),
+            EndReason::EndOfInput => now,
+        }
     }
 
     /// The reason of a session that ends because its capture does: its own, where it has one.
@@ -230,8 +271,17 @@ impl SessionCollector {
     fn take_facts(&mut self, event: &Event<'_>, at: f64, settings: &Settings) {
         // An empty id shadows the response's own and is never known, so it has no facts.
         let Some(id) = event.response_id.filter(|id| !id.is_empty()) else { return };
-        let facts = windowed_facts(event, settings, &mut self.head.truncated);
-        let is_new_fact = !facts.is_empty() || event.kind == Kind::ResponseDone;
+        let bytes = match event.kind {
+            Kind::AudioDelta => event.audio_payload().and_then(decoded_len).unwrap_or(0),
+            _ => 0,
+        };
+        let facts = windowed_facts(event, self.head.duration_of_bytes_ms(bytes), settings, &mut self.head.truncated);
+        let is_new_fact = match event.kind {
+            Kind::ResponseDone => true,
+            // Without any other fact it is no reason to know a response.
+            Kind::ResponseCancel => !facts.is_empty() || self.by_id.contains_key(&*id.decode()),
+            _ => !facts.is_empty(),
+        };
         if !is_new_fact {
             return;
         }
@@ -243,11 +293,11 @@ impl SessionCollector {
                 self.head.known += 1;
             }
             Kind::ResponseDone => {
-                response.status = Some(FinalStatus::of(event.status.map(Text::decode).as_deref()));
+                let status = FinalStatus::of(event.status.map(Text::decode).as_deref());
+                response.end(at, status, self.head.speech_onset);
             }
-            Kind::AudioDelta => {
-                response.bytes += event.audio_payload().and_then(decoded_len).unwrap_or(0);
-            }
+            Kind::ResponseCancel => drop(response.cancel.get_or_insert(at)),
+            Kind::AudioDelta => response.bytes += bytes,
             // Its facts are in the window or nowhere.
             _ => {}
         }
@@ -300,6 +350,25 @@ impl SessionCollector {
 }
 
 impl Head {
+    /// Whether receive times can be compared.
+    #[must_use]
+    pub fn has_one_clock(&self) -> bool {
+        self.clock != ReceiveClock::Mixed
+    }
+
+    /// First to last event by receive time; `None` where that can't be told.
+    #[must_use]
+    pub fn duration_ms(&self) -> Option<f64> {
+        self.received.filter(|_| self.has_one_clock()).map(|(first, last)| r3((last - first) * 1000.0))
+    }
+
+    /// The duration of audio by its bytes: 16-bit samples, one channel, at the session's last sample rate.
+    #[must_use]
+    pub fn duration_of_bytes_ms(&self, bytes: u64) -> f64 {
+        let rate = self.sample_rate_hz.unwrap_or(DEFAULT_SAMPLE_RATE_HZ);
+        bytes as f64 * 1000.0 / (rate * 2.0)
+    }
+
     fn label(&mut self, labels: &Labels<'_>, event: &Event<'_>, text_bytes: usize) {
         let mut set = |place: &mut Option<String>, value: Option<&str>| {
             if let (None, Some(value)) = (&place, value) {
@@ -336,7 +405,7 @@ impl Head {
     }
 }
 
-fn windowed_facts(event: &Event<'_>, settings: &Settings, truncated: &mut bool) -> WindowedFacts {
+fn windowed_facts(event: &Event<'_>, bytes_ms: f64, settings: &Settings, truncated: &mut bool) -> WindowedFacts {
     let limits = &settings.limits;
     let stage_limits =
         StageLimits { stages: limits.stages, interval_values: limits.interval_values, text_bytes: limits.text_bytes };
@@ -357,6 +426,7 @@ fn windowed_facts(event: &Event<'_>, settings: &Settings, truncated: &mut bool) 
                 .filter(|ms| ms.is_finite())
                 .map(|ms| ms.max(0.0)),
             stream_duration_ms: event.audio_duration_ms.as_measure(),
+            bytes_ms: Some(bytes_ms),
         }),
         stages: stages.stages,
         request: event.request_metrics.map(|json| RequestMetrics::read(json, limits.text_bytes)),

@@ -39,7 +39,8 @@ pub struct Limits {
     pub stages: usize,
     /// Values of all interval lists of one response.
     pub interval_values: usize,
-    /// Bytes of one bundle. Of a larger one the last request rows are left out; its session metrics stay those of all.
+    /// Bytes of one bundle. Of a larger one the last `responses` are left out, then the last request rows; its session
+    /// metrics stay those of all.
     pub bundle_bytes: usize,
     /// Bytes of a text that is kept: models, labels, codes, reasons. A longer one is cut; a response whose id is longer is
     /// left out.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::{Event, Kind, Text, cut};
+use crate::wire::{Event, Kind, OTHER, Text, cut};
 
 /// Counts of one session.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -24,9 +24,6 @@ pub struct Tallies {
     pub overlap: BTreeMap<String, u64>,
     pub resumes: u64,
 }
-
-/// Name of an error or action that the event does not tell, or that a limit keeps out.
-const OTHER: &str = "other";
 
 impl Tallies {
     /// Counts an accepted event; returns whether a limit kept a name out.

@@ -5,11 +5,15 @@
 //! free-text label: `prometheus` hashes label values without a separator. Counters over closed sets start at 0, so
 //! that rates exist from the first scrape; a gauge has no series before its first value.
 
+mod sessions;
+
 use prometheus::{GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 use super::declare::{Declare, NO_LABELS};
 use super::labels::{END_REASONS, EVENT_CLASSES, OUTCOMES};
 use crate::wire::DeadLetterReason;
+
+pub(super) use sessions::SessionFamilies;
 
 /// Upper bounds of the commit histogram, in seconds: a few milliseconds when drained first, 100 ms librdkafka's floor.
 const COMMIT_BUCKETS: [f64; 13] = [0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
@@ -33,6 +37,8 @@ pub(super) struct Catalog {
     pub changelog_records: IntCounter,
     pub changelog_bytes: IntCounter,
     pub restored_snapshots: IntCounter,
+    pub sessions: SessionFamilies,
+    pub restore_records_left: IntGaugeVec,
     pub sessions_open: IntGaugeVec,
     pub lag_records: IntGaugeVec,
     pub lag_seconds: GaugeVec,
@@ -98,9 +104,15 @@ impl Catalog {
                 "duplex_restored_snapshots_total",
                 "Changelog records read to restore the sessions of partitions newly owned.",
             ),
+            sessions: SessionFamilies::declare(&to),
+            restore_records_left: to.int_gauges(
+                "duplex_restore_records_left",
+                "Changelog records a partition has still to read before its task runs, at most; no series once it runs.",
+                &["partition"],
+            ),
             sessions_open: to.int_gauges(
                 "duplex_sessions_open",
-                "Sessions open after the last commit of a partition.",
+                "Sessions open after the last commit of a partition, or its restore.",
                 &["partition"],
             ),
             lag_records: to.int_gauges(

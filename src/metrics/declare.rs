@@ -1,7 +1,9 @@
 //! How a metric is made and registered; which ones there are is the catalog's.
 
 use prometheus::core::Collector;
-use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry};
+use prometheus::{
+    Counter, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
+};
 
 /// The label values of a family without labels.
 pub(super) const NO_LABELS: &[&str] = &[];
@@ -21,6 +23,11 @@ impl<'a> Declare<'a> {
         self.register(IntCounter::new(name, help))
     }
 
+    /// For sums that are no whole numbers.
+    pub fn float_counter(&self, name: &str, help: &str) -> Counter {
+        self.register(Counter::new(name, help))
+    }
+
     pub fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
         self.register(IntCounterVec::new(Opts::new(name, help), labels))
     }
@@ -35,6 +42,10 @@ impl<'a> Declare<'a> {
 
     pub fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
         self.register(Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets.to_vec())))
+    }
+
+    pub fn histograms(&self, name: &str, help: &str, labels: &[&str], buckets: &[f64]) -> HistogramVec {
+        self.register(HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels))
     }
 
     fn register<M: Collector + Clone + 'static>(&self, metric: prometheus::Result<M>) -> M {

@@ -1,6 +1,7 @@
 //! The closed sets that label values come from.
 
-use crate::collector::EndReason;
+use crate::bundle::LatencySource;
+use crate::collector::{EndReason, FinalStatus};
 use crate::task::Outcome;
 use crate::wire::EventClass;
 
@@ -21,6 +22,19 @@ pub(super) const OUTCOMES: [Outcome; 4] = [Outcome::Accepted, Outcome::Duplicate
 
 pub(super) const END_REASONS: [EndReason; 5] =
     [EndReason::Closed, EndReason::Expired, EndReason::IdleTimeout, EndReason::MaxDuration, EndReason::EndOfInput];
+
+pub(super) const FINAL_STATUSES: [FinalStatus; 5] = [
+    FinalStatus::Completed,
+    FinalStatus::Cancelled,
+    FinalStatus::Failed,
+    FinalStatus::Incomplete,
+    FinalStatus::Unfinished,
+];
+
+pub(super) const LATENCY_SOURCES: [LatencySource; 2] = [LatencySource::Server, LatencySource::Client];
+
+/// Who measured the TTFT of a session's responses.
+pub(super) const TTFT_SOURCES: [&str; 3] = ["server", "client", "mixed"];
 
 #[cfg(test)]
 mod tests {
@@ -63,11 +77,30 @@ mod tests {
         }
     }
 
+    fn status_index(status: FinalStatus) -> usize {
+        match status {
+            FinalStatus::Completed => 0,
+            FinalStatus::Cancelled => 1,
+            FinalStatus::Failed => 2,
+            FinalStatus::Incomplete => 3,
+            FinalStatus::Unfinished => 4,
+        }
+    }
+
+    fn source_index(source: LatencySource) -> usize {
+        match source {
+            LatencySource::Server => 0,
+            LatencySource::Client => 1,
+        }
+    }
+
     #[test]
     fn the_closed_sets_are_complete() {
         assert_eq!(EVENT_CLASSES.map(class_index), std::array::from_fn(|i| i));
         assert_eq!(OUTCOMES.map(outcome_index), std::array::from_fn(|i| i));
         assert_eq!(END_REASONS.map(end_index), std::array::from_fn(|i| i));
+        assert_eq!(FINAL_STATUSES.map(status_index), std::array::from_fn(|i| i));
+        assert_eq!(LATENCY_SOURCES.map(source_index), std::array::from_fn(|i| i));
     }
 
     #[test]

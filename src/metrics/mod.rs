@@ -10,6 +10,7 @@ mod observer;
 mod process;
 mod registry;
 mod run_gauges;
+mod session_counts;
 mod worker_health;
 
 pub use health::{Health, Probe};

@@ -70,7 +70,15 @@ mod tests {
     #[test]
     fn what_has_no_sample_has_no_series() {
         let text = Metrics::new(Timestamp(1_500)).encode();
-        for absent in ["duplex_stream_", "duplex_run_", "duplex_sessions_open{", "duplex_partition_lag_", "NaN"] {
+        for absent in [
+            "{run=",
+            "_seconds_mean",
+            "_samples",
+            "duplex_run_",
+            "duplex_sessions_open{",
+            "duplex_partition_lag_",
+            "NaN",
+        ] {
             assert!(!text.contains(absent), "{absent} in\n{text}");
         }
     }
@@ -84,6 +92,10 @@ mod tests {
             "duplex_dead_letters_total{reason=\"bad_receive_time\"} 0",
             "duplex_sessions_finished_total{end_reason=\"idle_timeout\"} 0",
             "duplex_commit_duration_seconds_count 0",
+            "duplex_responses_total{status=\"incomplete\"} 0",
+            "duplex_overlaps_total{action=\"other\"} 0",
+            "duplex_session_errors_total{code=\"input_backpressure\"} 0",
+            "duplex_response_ttft_seconds_count{source=\"server\"} 0",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} not in\n{text}");
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::bundle::SessionMeasures;
 use crate::collector::EndReason;
 use crate::ids::{Offset, Partition, SessionId};
 use crate::time::Timestamp;
@@ -18,6 +19,16 @@ pub struct CommitBatch {
     pub dead_letters: Vec<DeadLetter>,
     /// What the records were; counted by metrics once the batch is committed.
     pub counts: Counts,
+    /// What became of the sessions of `bundles`, in their order; for metrics too.
+    pub finished: Vec<FinishedSession>,
+}
+
+/// A session whose bundle is in the batch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FinishedSession {
+    /// Its own end, or when the timeout that ended it ran out; by the task's time.
+    pub ended_at: Timestamp,
+    pub measures: SessionMeasures,
 }
 
 /// A finished session's bundle (contract.md section 5).

@@ -12,7 +12,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, Outcome};
+pub use batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome};
 pub use changelog::{ChangelogState, ClosedMarker, Key};
 pub use checkpoint::{Checkpoint, CommittedOffset, RestoreError};
 pub use partition::PartitionTask;

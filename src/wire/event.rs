@@ -123,7 +123,9 @@ pub enum Kind {
     Speak,
     Listen,
     ResponseDone,
+    ResponseCancel,
     InputAudioAppend,
+    SpeechStarted,
     OverlapDecision,
     Error,
     StreamStart,
@@ -148,7 +150,9 @@ impl Kind {
             "response.speak" => Self::Speak,
             "response.listen" => Self::Listen,
             "response.done" => Self::ResponseDone,
+            "response.cancel" => Self::ResponseCancel,
             "input_audio_buffer.append" => Self::InputAudioAppend,
+            "input_audio_buffer.speech_started" => Self::SpeechStarted,
             "overlap.decision" => Self::OverlapDecision,
             "error" => Self::Error,
             "collector.stream_start" => Self::StreamStart,
@@ -169,10 +173,12 @@ impl Kind {
             Self::SessionCreated | Self::SessionResumed | Self::SessionClosed | Self::SessionExpired => {
                 EventClass::Session
             }
-            Self::ResponseCreated | Self::Speak | Self::Listen | Self::ResponseDone => EventClass::Response,
+            Self::ResponseCreated | Self::Speak | Self::Listen | Self::ResponseDone | Self::ResponseCancel => {
+                EventClass::Response
+            }
             Self::AudioDelta => EventClass::Audio,
             Self::TextDelta => EventClass::Text,
-            Self::InputAudioAppend => EventClass::Input,
+            Self::InputAudioAppend | Self::SpeechStarted => EventClass::Input,
             Self::OverlapDecision => EventClass::Overlap,
             Self::Error => EventClass::Error,
             Self::StreamStart => EventClass::StreamStart,

@@ -13,6 +13,7 @@ mod stage;
 #[cfg(test)]
 mod tests;
 mod text;
+mod vocabulary;
 
 pub use base64::decoded_len;
 pub use decode::{Decoder, Error, MAX_DEPTH};
@@ -22,3 +23,4 @@ pub use request::{Origin, RequestMetrics};
 pub use scalar::Scalar;
 pub use stage::{Intervals, StageLimits, StageMetrics, StageSnapshot};
 pub use text::cut;
+pub use vocabulary::{ERROR_CODES, OTHER, OVERLAP_ACTIONS, error_code, overlap_action};

@@ -8,7 +8,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::ids::{Offset, Partition};
-use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, Record};
+use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, FinishedSession, Record};
+use crate::time::Timestamp;
 
 /// What went wrong at the broker, by what the caller must do.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -25,6 +26,9 @@ pub enum BrokerError {
     /// The committed offset is no longer on the broker: going on would skip records silently.
     #[error("records were deleted before they were read: {0}")]
     RecordsLost(String),
+    /// The topics can't work together; the text says what a person is to do.
+    #[error("{0}")]
+    Misconfigured(String),
     /// The client can't go on.
     #[error("{0}")]
     Fatal(String),
@@ -164,7 +168,11 @@ pub trait Producer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RestoreProgress {
     /// The end is not settled yet, or records are left.
-    Restoring,
+    Restoring {
+        /// Offsets between the position and the end, so records at most: transaction markers and compaction take some.
+        /// `None` while unknown.
+        left: Option<u64>,
+    },
     /// Every record below the high watermark was read.
     Done,
 }
@@ -174,7 +182,7 @@ pub trait ChangelogReader {
     /// Begins a restore of `partition`; the end is the high watermark of now, pending transactions included.
     ///
     /// # Errors
-    /// `Retriable` while the broker is not there.
+    /// `Retriable` while the broker is not there, `Misconfigured` when the changelog has no such partition.
     fn open(&mut self, partition: Partition) -> Result<(), BrokerError>;
 
     /// Reads for up to `budget` and hands each entry to `visit`: key, value, offset.
@@ -197,6 +205,10 @@ pub trait ChangelogReader {
 #[derive(Debug)]
 pub struct Committed<'a> {
     pub counts: &'a Counts,
+    /// The sessions whose bundles were written.
+    pub finished: &'a [&'a FinishedSession],
+    /// The wall clock once it had succeeded.
+    pub at: Timestamp,
     /// Bundles written.
     pub bundles: usize,
     /// Changelog records and bytes written.
@@ -235,6 +247,10 @@ pub trait Observer {
     fn joined(&mut self);
     /// A task changed state; `restored` are the changelog records read so far.
     fn task(&mut self, partition: Partition, state: TaskState, restored: u64);
+    /// How many records of its changelog a restoring task has still to read, at most; `None` while unknown.
+    fn restoring(&mut self, partition: Partition, left: Option<u64>);
+    /// A restored task brought so many open sessions back.
+    fn restored(&mut self, partition: Partition, open_sessions: usize);
     /// A task's distance to its partition's end.
     fn lag(&mut self, partition: Partition, lag: Lag);
     /// The loop went round, at this monotonic time.

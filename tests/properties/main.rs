@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use duplex_collector::collector::Settings;
 use duplex_collector::ids::{Offset, Partition, TopicPartition};
-use duplex_collector::synth::{Event, Profile, Share, Traffic};
+use duplex_collector::synth::{Event, Profile, Share, Tap, Traffic};
 use duplex_collector::task::{ChangelogState, CommitBatch, PartitionTask, Record};
 use duplex_collector::time::Timestamp;
 use proptest::prelude::*;
@@ -18,14 +18,20 @@ fn source() -> TopicPartition {
 }
 
 fn traffic(seed: u64) -> Vec<Event> {
+    // Without the client's side nothing says for certain when a stream starts, and facts are held back.
+    let tap = if seed.is_multiple_of(2) { Tap::BothDirections } else { Tap::ServerEvents };
     let profile = Profile {
         seed,
+        tap,
         sessions: 12,
         concurrency: 5,
         payload_bytes: Some(48),
         reconnects: Share::percent(40),
         abandoned: Share::percent(20),
         errors: Share::percent(30),
+        slow: Share::percent(40),
+        barge_ins: Share::percent(40),
+        client_clock: Share::percent(70),
         ..Profile::default()
     };
     Traffic::new(profile).collect()
@@ -65,6 +71,22 @@ fn undisturbed(events: &[Event]) -> BTreeMap<String, Vec<u8>> {
     let mut bundles = BTreeMap::new();
     collect(&mut bundles, &task.prepare_commit().expect("effects"));
     bundles
+}
+
+/// Else the property below would say nothing of them.
+#[test]
+fn the_traffic_has_every_fact_that_a_bundle_tells_of_a_response() {
+    let mut seen = BTreeMap::new();
+    for bundle in undisturbed(&traffic(0)).values() {
+        let bundle: serde_json::Value = serde_json::from_slice(bundle).expect("a bundle is JSON");
+        for response in bundle["responses"].as_array().expect("a list") {
+            for (key, value) in response.as_object().expect("an object") {
+                *seen.entry(key.clone()).or_insert(0) += u32::from(!value.is_null() && value.as_f64() != Some(0.0));
+            }
+            *seen.entry(format!("by {}", response["ttft_source"])).or_insert(0) += 1;
+        }
+    }
+    assert!(seen.len() > 15 && seen.values().all(|n| *n > 2), "{seen:?}");
 }
 
 proptest! {

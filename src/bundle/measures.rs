@@ -1,0 +1,121 @@
+//! What metrics want to know of a finished session: the figures of its bundle, without names and ids.
+
+use std::collections::BTreeMap;
+
+use super::response::ResponseEntry;
+use super::row::{LatencySource, RequestRow};
+use super::session_metrics::StreamMetrics;
+use crate::collector::{FinalStatus, Head};
+use crate::wire::{error_code, overlap_action};
+
+/// One finished session, of all its responses, whatever the bundle had to leave out.
+///
+/// What rests on differences of receive times is left out where those came from two clocks.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct SessionMeasures {
+    /// `None` where no response has audio in the stream's window.
+    pub stream: Option<StreamMeasures>,
+    /// First to last event by receive time.
+    pub duration_ms: Option<f64>,
+    pub listens: u64,
+    pub speaks: u64,
+    pub resumes: u64,
+    pub sequence_gaps: u64,
+    /// By the names the protocol knows.
+    pub overlaps: BTreeMap<&'static str, u64>,
+    pub errors: BTreeMap<&'static str, u64>,
+    pub responses: Vec<ResponseMeasures>,
+}
+
+/// A session's figures from its stream start on.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct StreamMeasures {
+    pub ttft_ms: Option<f64>,
+    pub ttfp_ms: Option<f64>,
+    pub rtf: Option<f64>,
+}
+
+/// One known response.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ResponseMeasures {
+    pub status: FinalStatus,
+    pub ttft_ms: Option<(LatencySource, f64)>,
+    pub ttfp_ms: Option<(LatencySource, f64)>,
+    pub rtf: Option<f64>,
+    pub max_audio_gap_ms: Option<f64>,
+    pub underruns: u64,
+    pub underrun_ms: f64,
+    pub speech_to_cancel_ms: Option<f64>,
+}
+
+impl SessionMeasures {
+    /// The measures of a session from the parts of its bundle; `rows` and `responses` by index.
+    pub fn of(
+        head: &Head,
+        stream: Option<&StreamMetrics>,
+        rows: &[RequestRow<'_>],
+        responses: &[ResponseEntry<'_>],
+    ) -> Self {
+        let one_clock = head.has_one_clock();
+        let tallies = &head.tallies;
+        let mut rows = rows.iter().peekable();
+        let responses = responses.iter().zip(0..).map(|(response, index)| {
+            let row = rows.next_if(|row| row.request_index == index);
+            ResponseMeasures::of(response, row, one_clock)
+        });
+        Self {
+            stream: stream.map(|stream| StreamMeasures::of(stream, one_clock)),
+            duration_ms: head.duration_ms(),
+            listens: tallies.listens,
+            speaks: tallies.speaks,
+            resumes: tallies.resumes,
+            sequence_gaps: tallies.gaps,
+            overlaps: by_known_name(&tallies.overlap, overlap_action),
+            errors: by_known_name(&tallies.errors, error_code),
+            responses: responses.collect(),
+        }
+    }
+
+    /// What holding it costs.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.responses.len() * size_of::<ResponseMeasures>()
+    }
+}
+
+impl StreamMeasures {
+    fn of(stream: &StreamMetrics, one_clock: bool) -> Self {
+        if !one_clock {
+            return Self::default();
+        }
+        Self { ttft_ms: stream.stream_ttft_ms, ttfp_ms: Some(stream.stream_ttfp_ms), rtf: stream.stream_rtf }
+    }
+}
+
+impl ResponseMeasures {
+    fn of(response: &ResponseEntry<'_>, row: Option<&RequestRow<'_>>, one_clock: bool) -> Self {
+        let row = row.and_then(|row| row.audio.as_ref());
+        // The server measured by its own clock.
+        let latency = |source: Option<LatencySource>, ms: Option<f64>| {
+            source.filter(|source| one_clock || *source == LatencySource::Server).zip(ms)
+        };
+        Self {
+            status: response.status,
+            ttft_ms: row.and_then(|row| latency(row.ttft_source, row.ttft_ms)),
+            ttfp_ms: row.and_then(|row| latency(row.ttfp_source, row.ttfp_ms)),
+            rtf: row.filter(|_| one_clock).and_then(|row| row.rtf),
+            max_audio_gap_ms: response.max_audio_gap_ms,
+            underruns: response.underruns.unwrap_or(0),
+            underrun_ms: response.underrun_ms.unwrap_or(0.0),
+            speech_to_cancel_ms: response.speech_to_cancel_ms,
+        }
+    }
+}
+
+fn by_known_name(counts: &BTreeMap<String, u64>, known: fn(&str) -> &'static str) -> BTreeMap<&'static str, u64> {
+    let mut by_name = BTreeMap::new();
+    for (name, n) in counts {
+        *by_name.entry(known(name)).or_default() += n;
+    }
+    by_name
+}
