@@ -10,7 +10,8 @@ use tracing::{info, warn};
 
 use super::commit::commit;
 use super::ports::{
-    BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Polled, Producer, RestoreProgress, TaskState,
+    BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Polled, Producer, RestoreProgress, Start,
+    TaskState,
 };
 use super::settings::Settings;
 use super::tasks::Tasks;
@@ -307,7 +308,14 @@ where
             let partition = start.partition;
             self.changelog.close(partition);
             let guarantee = self.settings.processing_guarantee;
-            self.tasks.start(partition, guarantee).map_err(|source| WorkerError::Restore { partition, source })?;
+            if let Err(source) = self.tasks.start(partition, guarantee) {
+                if !self.may_have_moved(start) {
+                    return Err(WorkerError::Restore { partition, source });
+                }
+                self.consumer.unassign(&[partition])?;
+                self.unaccepted.insert(partition);
+                continue;
+            }
             if overtaken {
                 self.consumer.unassign(&[partition])?;
                 self.consumer.assign(&[start])?;
@@ -317,6 +325,12 @@ where
             info!(%partition, records, from = start.committed.map(|offset| offset.0), "task restored");
         }
         unreachable.map_or(Ok(()), |e| self.retriable(e))
+    }
+
+    /// Whether a partition was perhaps committed since its restore began: then another member has it, this one has not
+    /// heard so yet, and its offset and its changelog are of different times.
+    fn may_have_moved(&mut self, start: Start) -> bool {
+        self.consumer.committed(&[start.partition], COMMITTED_TIMEOUT).map_or(true, |now| now != [start])
     }
 
     fn commit(&mut self) -> Result<(), WorkerError> {

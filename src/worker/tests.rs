@@ -45,6 +45,8 @@ struct State {
     calls: RefCell<Vec<Call>>,
     next: RefCell<VecDeque<Next>>,
     committed: RefCell<BTreeMap<i32, i64>>,
+    /// What another member commits while this one begins a restore: partition and offset.
+    committed_meanwhile: Cell<Option<(i32, i64)>>,
     changelog: RefCell<Vec<Entry>>,
     /// What the next commit answers.
     commit_error: RefCell<Option<BrokerError>>,
@@ -213,6 +215,7 @@ impl Producer for Broker {
 
 impl ChangelogReader for Broker {
     fn open(&mut self, _: Partition) -> Result<(), BrokerError> {
+        self.0.committed.borrow_mut().extend(self.0.committed_meanwhile.take());
         Ok(())
     }
 
@@ -454,6 +457,21 @@ fn state_without_a_committed_offset_is_not_read_over() {
     broker.0.committed.borrow_mut().clear();
     broker.push([Next::Assigned(vec![0])]);
     assert!(matches!(worker.step(), Err(WorkerError::Restore { .. })));
+}
+
+#[test]
+fn state_and_offset_of_different_times_are_read_again() {
+    let (mut worker, broker) = running();
+    broker.push([Next::Record(0, 7, "a", CREATED), Next::Revoked(vec![0])]);
+    worker.step().expect("goes on");
+    let committed = std::mem::take(&mut *broker.0.committed.borrow_mut());
+    broker.0.committed_meanwhile.set(committed.into_iter().next());
+    broker.take_calls();
+    broker.push([Next::Assigned(vec![0])]);
+    worker.step().expect("goes on");
+    assert_eq!(broker.take_calls(), [Call::Assign(vec![0]), Call::Unassign(vec![0])]);
+    worker.step().expect("goes on");
+    assert_eq!(broker.take_calls(), [Call::Assign(vec![0]), Call::Resume(0)]);
 }
 
 #[test]
