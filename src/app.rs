@@ -272,7 +272,8 @@ impl Seldom {
 fn failure(e: WorkerError) -> Failure {
     let code = match &e {
         WorkerError::Broker(BrokerError::RecordsLost(_)) => Code::RecordsLost,
-        WorkerError::Broker(_) | WorkerError::Restore { .. } | WorkerError::RestoreStalled(..) => Code::Failed,
+        WorkerError::Restore { .. } => Code::StateUnusable,
+        WorkerError::Broker(_) | WorkerError::RestoreStalled(..) => Code::Failed,
     };
     code.because(e)
 }

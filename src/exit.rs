@@ -18,6 +18,8 @@ pub enum Code {
     BadInput = 65,
     /// No broker answers.
     BrokerUnavailable = 69,
+    /// The changelog's state is missing, incomplete, of another offset or of a newer release.
+    StateUnusable = 72,
     /// Records were deleted from the broker before they were read.
     RecordsLost = 74,
     /// The configuration, or the topics it names, can't work.

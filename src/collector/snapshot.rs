@@ -11,7 +11,12 @@ use super::session::{Head, SessionCollector};
 use crate::ids::SessionId;
 
 /// The version that snapshots are written in, their first byte.
-pub const SNAPSHOT_VERSION: u8 = 1;
+///
+/// | version | |
+/// |---|---|
+/// | 1 | the first |
+/// | 2 | the task's time became a checkpoint; all else is as in 1 |
+pub const SNAPSHOT_VERSION: u8 = 2;
 
 /// Why a snapshot can't be restored.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -80,10 +85,15 @@ pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_extend(value, vec![SNAPSHOT_VERSION]).expect("facts can be written to memory")
 }
 
+/// The version that a snapshot was written in.
+pub(crate) fn version(snapshot: &[u8]) -> Option<u8> {
+    snapshot.first().copied()
+}
+
 /// The value behind its version byte.
 pub(crate) fn decode<T: DeserializeOwned>(snapshot: &[u8]) -> Result<T, SnapshotError> {
     match snapshot.split_first() {
-        Some((&SNAPSHOT_VERSION, rest)) => {
+        Some((1..=SNAPSHOT_VERSION, rest)) => {
             postcard::from_bytes(rest).map_err(|e| SnapshotError::Damaged(e.to_string()))
         }
         Some((version, _)) => Err(SnapshotError::UnknownVersion(*version)),

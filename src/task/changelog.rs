@@ -2,7 +2,7 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `T` | the task's time |
+//! | `T` | the [checkpoint](Checkpoint): the task's time, the offset and what else belongs to this state |
 //! | `S` session id | a session's head |
 //! | `R` index, session id | one of its responses |
 //! | `C` session id | the marker of a finished session |
@@ -10,10 +10,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::batch::ChangelogEntry;
-use crate::collector::{SessionCollector, SnapshotError, decode, encode};
+use super::checkpoint::{Checkpoint, RestoreError};
+use crate::collector::{SessionCollector, decode, encode, version};
 use crate::ids::SessionId;
 use crate::time::Timestamp;
 
@@ -27,7 +27,7 @@ pub struct ClosedMarker {
 /// A key of the changelog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key<'a> {
-    Time,
+    Checkpoint,
     Session(&'a str),
     Response(&'a str, u32),
     Closed(&'a str),
@@ -38,7 +38,7 @@ impl<'a> Key<'a> {
     #[must_use]
     pub fn encode(self) -> Vec<u8> {
         match self {
-            Self::Time => b"T".to_vec(),
+            Self::Checkpoint => b"T".to_vec(),
             Self::Session(id) => [b"S", id.as_bytes()].concat(),
             Self::Response(id, index) => [b"R", &index.to_be_bytes()[..], id.as_bytes()].concat(),
             Self::Closed(id) => [b"C", id.as_bytes()].concat(),
@@ -48,7 +48,7 @@ impl<'a> Key<'a> {
     fn decode(key: &'a [u8]) -> Option<Self> {
         let (kind, rest) = key.split_first()?;
         match kind {
-            b'T' if rest.is_empty() => Some(Self::Time),
+            b'T' if rest.is_empty() => Some(Self::Checkpoint),
             b'S' => Some(Self::Session(str::from_utf8(rest).ok()?)),
             b'C' => Some(Self::Closed(str::from_utf8(rest).ok()?)),
             b'R' => {
@@ -72,26 +72,14 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Why a partition's state can't be restored: the task must not start.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum RestoreError {
-    #[error("the changelog has a key of an unknown kind, {0:?}; is it another program's topic, or a newer release's?")]
-    UnknownKey(Option<char>),
-    #[error(
-        "the changelog has state, but the group has no committed offset: it expired, or kafka.group_id was changed; \
-         set the group's offset, or give the group a changelog of its own"
-    )]
-    OffsetsLost,
-    #[error("{what}: {source}")]
-    Snapshot { what: &'static str, source: SnapshotError },
-}
-
 /// The changelog as it was read, the last value of each key.
 #[derive(Debug, Default)]
 pub struct ChangelogState {
-    pub now: Option<Timestamp>,
-    pub closed: BTreeMap<SessionId, ClosedMarker>,
-    heads: BTreeMap<SessionId, Vec<u8>>,
+    pub(super) now: Option<Timestamp>,
+    pub(super) closed: BTreeMap<SessionId, ClosedMarker>,
+    /// `None` also where version 1 wrote it, which knew the time only.
+    pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) heads: BTreeMap<SessionId, Vec<u8>>,
     responses: HashMap<SessionId, BTreeMap<u32, Vec<u8>>>,
 }
 
@@ -103,8 +91,13 @@ impl ChangelogState {
     pub fn apply(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), RestoreError> {
         let unknown = || RestoreError::UnknownKey(key.first().map(|b| char::from(*b)));
         match (Key::decode(key).ok_or_else(unknown)?, value) {
-            (Key::Time, value) => {
-                self.now = value.map(|value| parse("the task's time", value)).transpose()?;
+            (Key::Checkpoint, Some(value)) if version(value) == Some(1) => {
+                self.now = Some(parse("the task's time", value)?);
+                self.checkpoint = None;
+            }
+            (Key::Checkpoint, value) => {
+                self.checkpoint = value.map(|value| parse("the checkpoint", value)).transpose()?;
+                self.now = self.checkpoint.and_then(|checkpoint: Checkpoint| checkpoint.now);
             }
             (Key::Session(id), Some(value)) => drop(self.heads.insert(id.into(), value.to_vec())),
             (Key::Session(id), None) => drop(self.heads.remove(id)),
@@ -114,6 +107,9 @@ impl ChangelogState {
             (Key::Response(id, index), None) => {
                 if let Some(responses) = self.responses.get_mut(id) {
                     responses.remove(&index);
+                    if responses.is_empty() {
+                        self.responses.remove(id);
+                    }
                 }
             }
             (Key::Closed(id), Some(value)) => {
@@ -148,10 +144,13 @@ fn parse<T: serde::de::DeserializeOwned>(what: &'static str, value: &[u8]) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collector::{SNAPSHOT_VERSION, SnapshotError};
 
     #[test]
     fn keys_survive_the_way_there_and_back() {
-        for key in [Key::Time, Key::Session("R"), Key::Session(""), Key::Response("s", u32::MAX), Key::Closed("T")] {
+        for key in
+            [Key::Checkpoint, Key::Session("R"), Key::Session(""), Key::Response("s", u32::MAX), Key::Closed("T")]
+        {
             assert_eq!(Key::decode(&key.encode()), Some(key));
         }
     }
@@ -160,9 +159,9 @@ mod tests {
     fn a_record_of_another_program_stops_the_restore() {
         let mut state = ChangelogState::default();
         assert_eq!(state.apply(b"x1", Some(b"")), Err(RestoreError::UnknownKey(Some('x'))));
-        let newer = SnapshotError::UnknownVersion(2);
-        let expected = RestoreError::Snapshot { what: "the task's time", source: newer };
-        assert_eq!(state.apply(b"T", Some(&[2, 0])), Err(expected));
+        let newer = SnapshotError::UnknownVersion(SNAPSHOT_VERSION + 1);
+        let expected = RestoreError::Snapshot { what: "the checkpoint", source: newer };
+        assert_eq!(state.apply(b"T", Some(&[SNAPSHOT_VERSION + 1, 0])), Err(expected));
     }
 
     #[test]

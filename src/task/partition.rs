@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, Outcome};
-use super::changelog::{ChangelogState, ClosedMarker, Key, RestoreError};
+use super::changelog::{ChangelogState, ClosedMarker, Key};
+use super::checkpoint::{Checkpoint, RestoreError};
 use super::clock::TaskClock;
 use super::identify;
 use super::record::Record;
@@ -179,10 +180,14 @@ impl PartitionTask {
                 open.in_changelog = Some(open.session.response_count());
             }
         }
-        if let Some(now) = now.filter(|now| Some(*now) != self.recorded_time) {
-            changelog.push(Key::Time.put(&now));
-            self.recorded_time = Some(now);
-        }
+        self.recorded_time = now;
+        let count = |sessions: usize| u64::try_from(sessions).expect("a count fits");
+        changelog.push(Key::Checkpoint.put(&Checkpoint {
+            now,
+            next_offset: self.next_offset,
+            open_sessions: count(self.sessions.len()),
+            closed_sessions: count(self.closed.len()),
+        }));
         Some(CommitBatch {
             partition: self.source.partition,
             next_offset: self.next_offset,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::ids::{Offset, Partition};
-use crate::task::{Bundle, ChangelogEntry, Counts, DeadLetter, Record};
+use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, Record};
 
 /// What went wrong at the broker, by what the caller must do.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -48,8 +48,8 @@ pub enum Polled<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
     pub partition: Partition,
-    /// The group's committed offset; `None` where it never committed: from the beginning.
-    pub committed: Option<Offset>,
+    /// Without an offset it is read from its beginning.
+    pub committed: CommittedOffset,
 }
 
 /// A member of the consumer group.
@@ -93,7 +93,7 @@ pub trait Consumer {
     /// `Abortable` when this member has not joined its group.
     fn group_metadata(&mut self) -> Result<Self::GroupMetadata, BrokerError>;
 
-    /// Commits offsets outside a transaction, for `at_least_once`.
+    /// Commits offsets outside a transaction, for `at_least_once`, with the mark that state goes with them.
     ///
     /// # Errors
     /// As for a transaction's commit.
@@ -140,7 +140,7 @@ pub trait Producer {
     /// `Abortable` when it can't be queued or delivered.
     fn send(&mut self, record: Outgoing<'_>) -> Result<(), BrokerError>;
 
-    /// Adds input offsets to the transaction.
+    /// Adds input offsets to the transaction, with the mark that state goes with them.
     ///
     /// # Errors
     /// `Abortable` when the group has moved on, `Fenced` or `Fatal`.

@@ -322,7 +322,7 @@ where
             }
             self.consumer.resume(partition)?;
             self.observer.task(partition, TaskState::Running, records);
-            info!(%partition, records, from = start.committed.map(|offset| offset.0), "task restored");
+            info!(%partition, records, from = start.committed.offset.map(|offset| offset.0), "task restored");
         }
         unreachable.map_or(Ok(()), |e| self.retriable(e))
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::*;
 use crate::collector;
 use crate::ids::{Offset, Partition};
-use crate::task::{Header, Record};
+use crate::task::{CommittedOffset, Header, Record};
 use crate::time::{Clock, Timestamp};
 
 /// What happened at the broker, in its order.
@@ -124,7 +124,7 @@ impl Consumer for Broker {
         let committed = self.0.committed.borrow();
         let start = |partition: &Partition| Start {
             partition: *partition,
-            committed: committed.get(&partition.0).copied().map(Offset),
+            committed: CommittedOffset { offset: committed.get(&partition.0).copied().map(Offset), has_state: true },
         };
         Ok(partitions.iter().map(start).collect())
     }

@@ -6,6 +6,8 @@
 mod cluster;
 mod expected;
 mod service;
+mod silence;
+mod state;
 mod topics;
 mod wait;
 

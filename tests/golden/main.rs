@@ -1,12 +1,14 @@
 //! The reference's own answers: every vector, session by session and as a report.
 
+mod snapshots;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use duplex_collector::cli::capture::Capture;
+use duplex_collector::cli::capture::{Capture, CapturedRecord};
 use duplex_collector::collector::Settings;
 use duplex_collector::ids::{Offset, Partition, TopicPartition};
 use duplex_collector::report::Report;
@@ -26,11 +28,18 @@ fn json_lines(name: &str) -> Vec<Value> {
     serde_json::Deserializer::from_reader(vector(name)).into_iter().map(|value| value.expect("JSON")).collect()
 }
 
-fn replay(name: &str) -> CommitBatch {
-    let source = TopicPartition { topic: "duplex.events".into(), partition: Partition(0) };
-    let mut task = PartitionTask::new(source, Offset(0), Arc::new(Settings::default()));
+fn records(name: &str) -> Vec<CapturedRecord> {
     let mut capture = Capture::new(vector(name), None);
-    while let Some(record) = capture.next_record().expect("the capture can be read") {
+    std::iter::from_fn(|| capture.next_record().expect("the capture can be read")).collect()
+}
+
+fn source() -> TopicPartition {
+    TopicPartition { topic: "duplex.events".into(), partition: Partition(0) }
+}
+
+fn replay(name: &str) -> CommitBatch {
+    let mut task = PartitionTask::new(source(), Offset(0), Arc::new(Settings::default()));
+    for record in records(name) {
         task.process(&record.as_record(), WALL);
     }
     task.end_of_input();
@@ -103,9 +112,8 @@ fn the_report_of_the_servers_wire_format_is_the_references() {
 #[test]
 fn dead_letters_are_the_records_that_are_no_json_or_no_object() {
     let batch = replay("sessions.jsonl");
-    let mut capture = Capture::new(vector("sessions.jsonl"), None);
     let mut expected = Vec::new();
-    while let Some(record) = capture.next_record().expect("the capture can be read") {
+    for record in records("sessions.jsonl") {
         let value = record.value.expect("no tombstones here");
         // serde_json is stricter with what encoders write, which no line of that kind here ends on.
         let is_object = value.trim_ascii().starts_with(b"{");

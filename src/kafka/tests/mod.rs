@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::collector::EndReason;
 use crate::ids::{Offset, Partition};
-use crate::task::{Bundle, ChangelogEntry, DeadLetter};
+use crate::task::{Bundle, ChangelogEntry, CommittedOffset, DeadLetter};
 use crate::time::Timestamp;
 use crate::wire::DeadLetterReason;
 use crate::worker::{
@@ -24,6 +24,11 @@ struct Cluster {
     broker: EmbeddedBroker,
     settings: Settings,
     topics: Topics,
+}
+
+/// What the group answers after one of this program's own commits.
+fn with_state(offset: i64) -> CommittedOffset {
+    CommittedOffset { offset: Some(Offset(offset)), has_state: true }
 }
 
 impl Cluster {
@@ -236,7 +241,12 @@ fn a_partition_stays_paused_until_resumed_and_starts_at_the_given_offset() {
         let partition = Partition(0);
         let mut read = |consumer: &mut Consumer, from: Option<i64>, polls_paused: usize, until: i64| {
             offsets.clear();
-            consumer.assign(&[Start { partition, committed: from.map(Offset) }]).unwrap();
+            consumer
+                .assign(&[Start {
+                    partition,
+                    committed: CommittedOffset { offset: from.map(Offset), has_state: false },
+                }])
+                .unwrap();
             for _ in 0..polls_paused {
                 consumer.poll(TICK, &mut |polled| panic!("paused, but {polled:?}")).unwrap();
             }
@@ -388,7 +398,7 @@ fn at_least_once_writes_without_transactions_and_commits_offsets_by_the_consumer
     producer.commit().unwrap();
     member.consumer.commit_offsets(&[(Partition(0), Offset(4))]).unwrap();
     let starts = member.consumer.committed(&[Partition(0)], PATIENCE).unwrap();
-    assert_eq!(starts, [Start { partition: Partition(0), committed: Some(Offset(4)) }]);
+    assert_eq!(starts, [Start { partition: Partition(0), committed: with_state(4) }]);
 }
 
 #[test]
