@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::response::ResponseFacts;
 use super::session::{Head, SessionCollector};
+use crate::fault::{self, Fault};
 use crate::ids::SessionId;
 
 /// The version that snapshots are written in, their first byte.
@@ -44,8 +45,12 @@ impl SessionCollector {
     pub fn snapshot(&mut self) -> Snapshot {
         let responses = std::mem::take(&mut self.dirty)
             .into_iter()
+            .skip(usize::from(fault::is_on(Fault::SkipDirtyResponse)))
             .map(|index| (index, encode(&self.responses[index as usize])))
             .collect();
+        if fault::is_on(Fault::ForgetSequence) {
+            return Snapshot { head: encode(&Head { last_seq: None, ..self.head.clone() }), responses };
+        }
         Snapshot { head: encode(&self.head), responses }
     }
 

@@ -16,6 +16,7 @@ use super::ports::{
 use super::settings::Settings;
 use super::tasks::Tasks;
 use crate::collector;
+use crate::fault::{self, Fault};
 use crate::ids::Partition;
 use crate::task::{Counts, RestoreError};
 use crate::time::Clock;
@@ -145,7 +146,7 @@ where
         let now = self.clock.monotonic();
         self.observe_connection(now);
         let may_pass = self.connected_since.is_some_and(|since| now.saturating_sub(since) >= SETTLE_AFTER_RECONNECT);
-        self.tasks.advance(now, may_pass);
+        self.tasks.advance(now, may_pass || fault::is_on(Fault::SilenceOutOfReach));
         let is_due = now.saturating_sub(self.committed_at) >= self.settings.commit_interval;
         if is_due || self.tasks.pending_bytes() >= MAX_PENDING_BYTES {
             self.commit()?;
@@ -214,6 +215,12 @@ where
             }
             Rebalance::Revoked(partitions) => {
                 info!(partitions = list(&partitions), "partitions revoked");
+                if fault::is_on(Fault::CommitTwiceOnRevoke) {
+                    let (batches, guarantee) = (self.tasks.prepare_commit(), self.settings.processing_guarantee);
+                    for _ in 0..if batches.is_empty() { 0 } else { 2 } {
+                        commit(&mut self.consumer, &mut self.producer, guarantee, &batches)?;
+                    }
+                }
                 self.commit()?;
                 self.give_back(&partitions)?;
             }
@@ -222,6 +229,9 @@ where
                     partitions = list(&partitions),
                     "partitions lost: another member has them, nothing of them is committed"
                 );
+                if fault::is_on(Fault::CommitWhenLost) {
+                    self.commit()?;
+                }
                 self.give_back(&partitions)?;
             }
         }
@@ -309,14 +319,14 @@ where
             self.changelog.close(partition);
             let guarantee = self.settings.processing_guarantee;
             if let Err(source) = self.tasks.start(partition, guarantee) {
-                if !self.may_have_moved(start) {
+                if fault::is_on(Fault::StopWhenOvertaken) || !self.may_have_moved(start) {
                     return Err(WorkerError::Restore { partition, source });
                 }
                 self.consumer.unassign(&[partition])?;
                 self.unaccepted.insert(partition);
                 continue;
             }
-            if overtaken {
+            if overtaken && !fault::is_on(Fault::ForgetSlippedRecord) {
                 self.consumer.unassign(&[partition])?;
                 self.consumer.assign(&[start])?;
             }
@@ -341,7 +351,11 @@ where
         }
         let began = self.clock.monotonic();
         let guarantee = self.settings.processing_guarantee;
-        if let Err(e) = commit(&mut self.consumer, &mut self.producer, guarantee, &batches) {
+        let mut committed = commit(&mut self.consumer, &mut self.producer, guarantee, &batches);
+        if fault::is_on(Fault::RetryUnknownOutcome) && matches!(committed, Err(BrokerError::Fatal(_))) {
+            committed = commit(&mut self.consumer, &mut self.producer, guarantee, &batches);
+        }
+        if let Err(e) = committed {
             return self.abort(e);
         }
         let took = self.clock.monotonic().saturating_sub(began);
@@ -370,6 +384,9 @@ where
         warn!(%cause, "commit failed, transaction is aborted and its records are processed again");
         self.producer.abort()?;
         self.observer.aborted();
+        if fault::is_on(Fault::GoOnAfterAbort) {
+            return Ok(());
+        }
         let partitions = self.tasks.partitions();
         self.close(&partitions);
         self.consumer.unassign(&partitions)?;

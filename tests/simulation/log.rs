@@ -26,6 +26,8 @@ pub struct Entry {
     /// The producer's timestamp.
     pub timestamp: i64,
     pub body: Body,
+    /// A tombstone that the cleaner has passed may go from then on.
+    horizon: Option<u64>,
 }
 
 /// A record as a reader gets it.
@@ -64,7 +66,7 @@ impl Log {
         if let Body::Data { transaction: Some(transaction), .. } = body {
             self.open.entry(transaction).or_insert(self.end);
         }
-        self.entries.push(Entry { offset: self.end, at, timestamp, body });
+        self.entries.push(Entry { offset: self.end, at, timestamp, body, horizon: None });
         self.end += 1;
         self.end - 1
     }
@@ -98,7 +100,8 @@ impl Log {
     }
 
     /// What the log cleaner does to the part below `below`: of each key only the last committed value stays, a tombstone
-    /// only while it is younger than `tombstones_kept`. Offsets stay what they are. Returns how many entries went.
+    /// for `tombstones_kept` after the cleaner first came by (so a reader that saw what it deletes has that long to get to
+    /// it). Offsets stay what they are. Returns how many entries went.
     pub fn compact(&mut self, below: i64, now: u64, tombstones_kept: u64) -> usize {
         let below = below.min(self.stable_end());
         let aborted = &self.aborted;
@@ -112,12 +115,12 @@ impl Log {
             }
         }
         let before = self.entries.len();
-        self.entries.retain(|entry| match &entry.body {
+        self.entries.retain_mut(|entry| match &entry.body {
             _ if entry.offset >= below => true,
             Body::Data { key: Some(key), value, transaction } => {
-                is_committed(transaction)
-                    && last.get(key) == Some(&entry.offset)
-                    && (value.is_some() || now - entry.at < tombstones_kept)
+                let is_last = is_committed(transaction) && last.get(key) == Some(&entry.offset);
+                let horizon = *entry.horizon.get_or_insert(now + tombstones_kept);
+                is_last && (value.is_some() || now < horizon)
             }
             Body::Data { key: None, .. } | Body::Marker => false,
         });

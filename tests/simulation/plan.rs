@@ -124,10 +124,10 @@ impl Plan {
         }
         Self {
             partitions: random.between(1, 4) as i32,
-            sessions: random.between(4, 20),
+            sessions: random.between(6, 30),
             processes: random.between(1, 3) as usize,
             cooperative: random.one_in(2),
-            trouble: random.between(60_000, 150_000),
+            trouble: random.between(60_000, 180_000),
             is_calm: false,
             most_back: if random.one_in(4) { 200_000 } else { 50_000 },
             rates,

@@ -4,8 +4,9 @@ use std::cell::RefMut;
 use std::rc::Rc;
 use std::time::Duration;
 
+use duplex_collector::fault::{self, Fault};
 use duplex_collector::ids::{Offset, Partition};
-use duplex_collector::task::Record;
+use duplex_collector::task::{CommittedOffset, Record};
 use duplex_collector::time::{Clock, Timestamp};
 use duplex_collector::worker::{
     BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Outgoing, Polled, Producer, RestoreProgress,
@@ -123,12 +124,13 @@ impl Consumer for Port {
             if world.out_of_reach(process) || world.plan.draws(Mishap::NoOffsets) {
                 return unreachable();
             }
-            if partitions.iter().any(|partition| world.broker.group.is_unstable(partition.0)) {
+            let is_unstable = partitions.iter().any(|partition| world.broker.group.is_unstable(partition.0));
+            if is_unstable && !fault::is_on(Fault::TakeUnstableOffsets) {
                 return Err(BrokerError::Retriable("offsets of a pending transaction".into()));
             }
-            let start = |partition: &Partition| Start {
-                partition: *partition,
-                committed: world.broker.group.committed(partition.0).map(Offset),
+            let start = |partition: &Partition| {
+                let offset = world.broker.group.committed(partition.0).map(Offset);
+                Start { partition: *partition, committed: CommittedOffset { offset, has_state: offset.is_some() } }
             };
             Ok(partitions.iter().map(start).collect())
         })
@@ -137,7 +139,7 @@ impl Consumer for Port {
     fn assign(&mut self, starts: &[Start]) -> Result<(), BrokerError> {
         self.call(&format!("assign {starts:?}"), |world, process| {
             for start in starts {
-                let position = start.committed.map_or(0, |offset| offset.0);
+                let position = start.committed.offset.map_or(0, |offset| offset.0);
                 world.clients[process].member.assign(start.partition.0, position);
             }
             Ok(())
@@ -160,8 +162,13 @@ impl Consumer for Port {
     }
 
     fn group_metadata(&mut self) -> Result<Metadata, BrokerError> {
-        self.call("group metadata", |world, process| {
-            world.metadata(process).ok_or_else(|| BrokerError::Abortable("this member is out of its group".into()))
+        self.call("group metadata", |world, process| match world.metadata(process) {
+            Some(metadata) if fault::is_on(Fault::KeepGroupMetadata) => {
+                Ok(*world.clients[process].kept_metadata.get_or_insert(metadata))
+            }
+            Some(metadata) => Ok(metadata),
+            None if fault::is_on(Fault::CommitWhenLost) => Ok(Metadata::BLANK),
+            None => Err(BrokerError::Abortable("this member is out of its group".into())),
         })
     }
 
@@ -338,7 +345,8 @@ impl ChangelogReader for Port {
             if world.out_of_reach(process) || (world.plan.draws(Mishap::SlowRestore) && world.random.one_in(4)) {
                 return unreachable();
             }
-            let end = world.broker.log(LogId::Changelog(partition.0)).end();
+            let log = world.broker.log(LogId::Changelog(partition.0));
+            let end = if fault::is_on(Fault::RestoreToStableEnd) { log.stable_end() } else { log.end() };
             world.clients[process].readers.insert(partition.0, Reader { end, position: 0 });
             Ok(())
         })

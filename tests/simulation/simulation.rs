@@ -20,8 +20,8 @@ use crate::world::World;
 
 pub const TOPIC: &str = "duplex.events";
 
-/// Processes at once at most.
-const MOST_PROCESSES: usize = 5;
+/// Processes at once at most, but for zombies.
+const MOST_SLOTS: usize = 5;
 /// Once nothing goes wrong any more, everything must be done within this time.
 const PATIENCE: u64 = 600_000;
 
@@ -116,9 +116,14 @@ impl Simulation {
         let process = {
             let mut world = self.world.borrow_mut();
             world.history.step();
-            let pause = if world.plan.is_calm { world.random.between(50, 900) } else { world.random.between(1, 400) };
+            let longest = if world.plan.is_calm { 600 } else { 400 };
+            let pause = world.random.between(1, longest);
             world.pass(pause);
+            let joins = self.slots.get() < MOST_SLOTS && world.plan.draws(Mishap::Join);
             drop(world);
+            if joins {
+                self.start_new();
+            }
             self.disturb();
             self.fill_vacancies();
             let mut world = self.world.borrow_mut();
@@ -129,7 +134,12 @@ impl Simulation {
             if ready.is_empty() {
                 return;
             }
-            *world.random.pick(&ready)
+            if world.plan.is_calm {
+                // In turn, so that none is too slow for its group.
+                ready[world.history.steps() as usize % ready.len()]
+            } else {
+                *world.random.pick(&ready)
+            }
         };
         self.go(process);
     }
@@ -137,11 +147,14 @@ impl Simulation {
     /// One round of a worker; one that can't go on is dropped, and its slot is filled again.
     fn go(self: &Rc<Self>, process: usize) {
         let Some(mut worker) = self.workers.borrow_mut()[process].take() else { return };
-        let registered = self.world.borrow().clients[process].registered;
-        let result = if registered {
-            worker.step()
-        } else {
-            worker.init_transactions().map(|done| self.registered(process, done))
+        let (registered, is_draining) = {
+            let client = &self.world.borrow().clients[process];
+            (client.registered, client.is_draining)
+        };
+        let result = match (registered, is_draining) {
+            (true, false) => worker.step(),
+            (true, true) => worker.drain(),
+            (false, _) => worker.init_transactions().map(|done| self.registered(process, done)),
         };
         let mut world = self.world.borrow_mut();
         world.measure_silence(process);
@@ -150,18 +163,27 @@ impl Simulation {
             world.checker.violate(Violation::new(Invariant::StateCanBeRestored, detail));
         }
         if let Err(e @ WorkerError::Broker(BrokerError::Fatal(why))) = &result
-            && (why.contains("empty transaction") || why.contains("is open"))
+            && (why.contains("an empty transaction") || why.contains("no transaction is open"))
         {
             world.checker.violate(Violation::new(Invariant::PortsAreUsedAsPromised, format!("process {process}: {e}")));
         }
+        let was_alive = world.clients[process].alive;
         match result {
-            Ok(()) if world.clients[process].alive => self.workers.borrow_mut()[process] = Some(worker),
-            Ok(()) => self.vacate(&mut world, process),
-            Err(e) => {
-                world.kill(process, &format!("ends: {e}"));
-                self.vacate(&mut world, process);
+            Ok(()) if was_alive && !(registered && is_draining) => {
+                self.workers.borrow_mut()[process] = Some(worker);
+                return;
+            }
+            Ok(()) => drop(world.kill(process, "is gone")),
+            Err(e) => drop(world.kill(process, &format!("ends: {e}"))),
+        }
+        // On its way out a client leaves its group, if it comes to that.
+        if was_alive && world.random.one_in(2) {
+            let now = world.now;
+            if let Some(member) = world.clients[process].member.id() {
+                world.broker.group.leave(member, now);
             }
         }
+        self.vacate(&mut world, process);
     }
 
     fn registered(&self, process: usize, done: bool) {
@@ -261,12 +283,16 @@ impl Simulation {
                 self.vacant.borrow_mut().push((world.clients[process].identity.transactional_id.clone(), now + 500));
             }
         }
+        if world.plan.draws(Mishap::Drain) {
+            world.history.tell(now, process, "is told to stop");
+            world.clients[process].is_draining = true;
+        }
         if world.plan.draws(Mishap::Rebalance) {
             world.history.tell(now, process, "the group is to rebalance");
             world.broker.group.rebalance(now);
         }
         if world.plan.draws(Mishap::Outage) {
-            let lasts = world.random.between(500, 15_000);
+            let lasts = world.random.between(500, 30_000);
             world.history.tell(now, process, &format!("the broker is out of reach for {lasts} ms"));
             world.clients[process].out_of_reach_until = now + lasts;
         }

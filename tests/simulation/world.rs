@@ -38,6 +38,8 @@ pub struct Client {
     pub registered: bool,
     pub identity: Identity,
     pub member: Member,
+    /// The group's metadata as it was first read, for the fault that goes on with it.
+    pub kept_metadata: Option<Metadata>,
     pub queue: Vec<Queued>,
     pub in_transaction: bool,
     pub readers: BTreeMap<i32, Reader>,
@@ -47,6 +49,8 @@ pub struct Client {
     pub fetch_delay: u64,
     /// How far the wall clock is off, in milliseconds.
     pub wall_offset: i64,
+    /// It was told to stop.
+    pub is_draining: bool,
     pub looked_at: u64,
 }
 
@@ -89,6 +93,7 @@ impl World {
             registered: false,
             identity: Identity { transactional_id, epoch: 0, process },
             member: Member::default(),
+            kept_metadata: None,
             queue: Vec::new(),
             in_transaction: false,
             readers: BTreeMap::new(),
@@ -96,6 +101,7 @@ impl World {
             out_of_reach_until: 0,
             fetch_delay: 0,
             wall_offset: 0,
+            is_draining: false,
             looked_at: self.now,
         });
         process
@@ -186,12 +192,15 @@ impl World {
         unfetched.map_or(log.stable_end(), |record| record.offset)
     }
 
-    /// Takes note of how long a process let time pass for partitions that it took for silent and were not.
+    /// Takes note of how long a process let time pass for partitions that it took for silent and were not. While the
+    /// broker is out of its reach none may pass.
     pub fn measure_silence(&mut self, process: usize) {
+        let is_out_of_reach = self.out_of_reach(process);
         let Client { member, looked_at, .. } = &mut self.clients[process];
         for (partition, held) in &mut member.held {
             let next = self.broker.logs[&LogId::Events(*partition)].read(held.position).next().map(|record| record.at);
             match next {
+                Some(_) if is_out_of_reach => {}
                 Some(arrived_at) if held.flow == Flow::Flowing => {
                     held.unseen += (self.now - arrived_at.max(*looked_at).min(self.now)).min(LONGEST_SILENCE);
                     self.checker.unseen(*partition, held.unseen);
