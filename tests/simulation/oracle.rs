@@ -232,7 +232,7 @@ impl Life<'_> {
             let bundle = self.bundles.iter().find(|bundle| (bundle.first..=bundle.last).contains(&offset));
             if let State::Open { .. } = state {
                 let goes_on = bundle.is_some_and(|bundle| bundle.first < offset);
-                let (deadline, reason) = self.deadline(state);
+                let (deadline, reasons) = self.deadline(state);
                 let (may_be_over, may_go_on) = now.may(deadline);
                 is_certain &= may_be_over != may_go_on;
                 if goes_on {
@@ -246,7 +246,8 @@ impl Life<'_> {
                             self.at(offset, "was over before its end was due"),
                         );
                     }
-                    self.ended(open, reason)?;
+                    is_certain &= reasons.len() == 1;
+                    self.ended(open, reasons)?;
                     state =
                         State::Closed { until: self.end(state, deadline, now).after(self.settings.closed_retention) };
                 }
@@ -281,8 +282,9 @@ impl Life<'_> {
             }
         }
         if let State::Open { .. } = state {
-            let (_, reason) = self.deadline(state);
-            self.ended(open, reason)?;
+            let (_, reasons) = self.deadline(state);
+            is_certain &= reasons.len() == 1;
+            self.ended(open, reasons)?;
         }
         Ok(is_certain)
     }
