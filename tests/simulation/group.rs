@@ -12,7 +12,7 @@ use crate::log::TransactionId;
 use crate::random::Random;
 
 /// A member that was not heard of for this long is thrown out, in virtual milliseconds.
-pub const SESSION_TIMEOUT: u64 = 8_000;
+pub const SESSION_TIMEOUT: u64 = 15_000;
 /// How long a rebalance waits for members to join again.
 const REBALANCE_TIMEOUT: u64 = 20_000;
 

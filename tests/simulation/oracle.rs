@@ -144,7 +144,7 @@ fn dead_letters(world: &World) -> Result<(), Violation> {
 
 /// When each record of a partition can have been processed, by the task's time.
 fn times(world: &World, partition: usize, records: &[Record]) -> Vec<Interval> {
-    let tolerance = traffic::settings().clock_tolerance.as_millis() as i64 - world.plan.most_back as i64;
+    let tolerance = traffic::settings().clock_tolerance.as_millis() as i64 - world.plan.most_off as i64;
     let unseen = world.checker.unseen[partition] as i64 + ROUNDING;
     let mut stamped = Interval { low: i64::MIN, high: i64::MIN };
     let mut ahead = 0;

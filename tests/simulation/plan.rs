@@ -76,7 +76,7 @@ const MISHAPS: [(Mishap, &str, u64); 24] = [
     (Compaction, "compaction", 60_000),
     (SlowRestore, "slow restore", 600_000),
     (SlowMarkers, "slow markers", 800_000),
-    (SlowFetch, "slow fetch", 8_000),
+    (SlowFetch, "slow fetch", 20_000),
     (Redelivery, "redelivery", 30_000),
     (SlippedRecord, "slipped record", 200_000),
     (NoOffsets, "no offsets", 200_000),
@@ -104,8 +104,8 @@ pub struct Plan {
     pub trouble: u64,
     /// From then on nothing goes wrong any more.
     pub is_calm: bool,
-    /// The furthest that a wall clock jumps back.
-    pub most_back: u64,
+    /// The furthest that a wall clock is behind or ahead, in milliseconds.
+    pub most_off: u64,
     rates: [u64; MISHAPS.len()],
     pub happened: Happened,
     random: Random,
@@ -129,7 +129,11 @@ impl Plan {
             cooperative: random.one_in(2),
             trouble: random.between(60_000, 180_000),
             is_calm: false,
-            most_back: if random.one_in(4) { 200_000 } else { 50_000 },
+            most_off: match rates[ClockJump as usize] {
+                0 => 0,
+                _ if random.one_in(4) => 200_000,
+                _ => 50_000,
+            },
             rates,
             happened: Happened::default(),
             random,
@@ -142,10 +146,5 @@ impl Plan {
         let happens = !self.is_calm && self.rates[place] > 0 && self.random.below(1_000_000) < self.rates[place];
         self.happened[place] += u64::from(happens);
         happens
-    }
-
-    /// Whether the seed has this mishap at all.
-    pub fn has(&self, mishap: Mishap) -> bool {
-        self.rates[mishap as usize] > 0
     }
 }

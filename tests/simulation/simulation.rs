@@ -201,7 +201,7 @@ impl Simulation {
             let mut world = self.world.borrow_mut();
             let (now, until) = (world.now, world.now + milliseconds);
             world.history.tell(now, process, &format!("stands still for {milliseconds} ms before {call}"));
-            world.clients[process].frozen_until = until;
+            world.freeze(process, until);
             until
         };
         while self.world.borrow().now < until && self.world.borrow().checker.violation.is_none() {
@@ -276,9 +276,10 @@ impl Simulation {
             return;
         }
         if world.plan.draws(Mishap::Freeze) {
-            let still = world.random.between(500, 40_000);
+            let longest = *world.random.pick(&[14_000, 40_000]);
+            let still = world.random.between(500, longest);
             world.history.tell(now, process, &format!("stands still for {still} ms"));
-            world.clients[process].frozen_until = now + still;
+            world.freeze(process, now + still);
             if world.plan.draws(Mishap::Replacement) {
                 self.vacant.borrow_mut().push((world.clients[process].identity.transactional_id.clone(), now + 500));
             }
@@ -297,12 +298,11 @@ impl Simulation {
             world.clients[process].out_of_reach_until = now + lasts;
         }
         if world.plan.draws(Mishap::ClockJump) {
-            let back = world.plan.most_back as i64;
-            world.clients[process].wall_offset = world.random.between(0, 2 * world.plan.most_back) as i64 - back;
+            let back = world.plan.most_off as i64;
+            world.clients[process].wall_offset = world.random.between(0, 2 * world.plan.most_off) as i64 - back;
         }
-        if world.plan.has(Mishap::SlowFetch) && world.random.one_in(50) {
-            let slow = world.plan.draws(Mishap::SlowFetch) || world.random.one_in(4);
-            world.clients[process].fetch_delay = if slow { world.random.between(100, 2_000) } else { 0 };
+        if world.plan.draws(Mishap::SlowFetch) {
+            world.clients[process].fetch_delay = world.random.between(0, 2_000);
         }
     }
 }

@@ -154,6 +154,11 @@ impl<'a> Script<'a> {
         for _ in 0..self.random.between(0, 2) {
             self.turn();
         }
+        if self.random.one_in(5) {
+            // Long enough to be taken for the end by a task whose time runs wild.
+            self.at += self.random.between(20_000, 30_000);
+            self.event(r#""type":"response.listen""#);
+        }
         match self.random.below(10) {
             0..=5 => self.end("closed"),
             6 => self.end("expired"),
@@ -166,7 +171,7 @@ impl<'a> Script<'a> {
     fn afterwards(&mut self) {
         for _ in 0..self.random.between(0, 2) {
             let gap = match self.random.below(12) {
-                0..=5 => self.random.between(0, 900),
+                0..=5 => self.random.between(0, 3_000),
                 6..=9 => self.random.between(60_000, 75_000),
                 // Anything, also what the timeouts decide by a hair.
                 _ => self.random.between(0, 60_000),

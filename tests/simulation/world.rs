@@ -47,6 +47,8 @@ pub struct Client {
     pub out_of_reach_until: u64,
     /// Records are delivered this long after their arrival.
     pub fetch_delay: u64,
+    /// A process that stood still has fetched nothing since the one time, and does not before the other.
+    pub fetches_nothing: (u64, u64),
     /// How far the wall clock is off, in milliseconds.
     pub wall_offset: i64,
     /// It was told to stop.
@@ -100,6 +102,7 @@ impl World {
             frozen_until: 0,
             out_of_reach_until: 0,
             fetch_delay: 0,
+            fetches_nothing: (0, 0),
             wall_offset: 0,
             is_draining: false,
             looked_at: self.now,
@@ -157,6 +160,14 @@ impl World {
         self.next_arrival == self.arrivals.len()
     }
 
+    /// A process stands still until then, and fetches nothing for a while longer.
+    pub fn freeze(&mut self, process: usize, until: u64) {
+        let until_fetched = until + self.random.between(0, 1_500);
+        let client = &mut self.clients[process];
+        client.frozen_until = until;
+        client.fetches_nothing = (self.now, until_fetched);
+    }
+
     pub fn out_of_reach(&self, process: usize) -> bool {
         self.clients[process].out_of_reach_until > self.now
     }
@@ -183,12 +194,15 @@ impl World {
     pub fn fetched_end(&self, process: usize, partition: i32) -> i64 {
         let log = self.broker.log(LogId::Events(partition));
         let client = &self.clients[process];
-        if client.fetch_delay == 0 {
+        let (since, until) = client.fetches_nothing;
+        if client.fetch_delay == 0 && until <= self.now {
             return log.stable_end();
         }
         let held = client.member.held.get(&partition);
         let from = held.map_or(0, |held| held.position);
-        let unfetched = log.read(from).find(|record| record.at + client.fetch_delay > self.now);
+        let unfetched = log
+            .read(from)
+            .find(|record| record.at + client.fetch_delay > self.now || (record.at > since && self.now < until));
         unfetched.map_or(log.stable_end(), |record| record.offset)
     }
 
