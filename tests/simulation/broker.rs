@@ -15,7 +15,7 @@ use crate::log::{Body, Log, TransactionId};
 use crate::random::Random;
 
 /// A transaction that is open for this long is aborted by the coordinator, in virtual milliseconds.
-pub const TRANSACTION_TIMEOUT: u64 = 10_000;
+pub const TRANSACTION_TIMEOUT: u64 = 25_000;
 
 /// A partition of a topic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
