@@ -22,6 +22,8 @@ pub enum Code {
     StateUnusable = 72,
     /// Records were deleted from the broker before they were read.
     RecordsLost = 74,
+    /// A restore waits for a transaction that nobody ends.
+    RestoreStalled = 75,
     /// The configuration, or the topics it names, can't work.
     BadConfiguration = 78,
 }

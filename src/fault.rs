@@ -63,6 +63,8 @@ faults! {
     ForgetTime,
     /// A session's last sequence number is not in its state.
     ForgetSequence,
+    /// Facts that wait for the stream start are not in a session's state.
+    ForgetHeldFacts,
 }
 
 /// Whether this fault is put in, on this thread.

@@ -1,4 +1,5 @@
-//! A session as the changelog keeps it: a record for its head, and one for each response that changed.
+//! A session as the changelog keeps it: a record for its head, one for each response that changed, and one for the facts
+//! that were newly held until the stream start is known.
 //!
 //! So a commit costs what changed since the last, not the session's history. Snapshots hold no text and no audio.
 
@@ -7,7 +8,8 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::response::ResponseFacts;
-use super::session::{Head, SessionCollector};
+use super::session::{Head, HeldSnapshots, SessionCollector};
+use super::stream_start::HeldFacts;
 use crate::fault::{self, Fault};
 use crate::ids::SessionId;
 
@@ -17,7 +19,8 @@ use crate::ids::SessionId;
 /// |---|---|
 /// | 1 | the first |
 /// | 2 | the task's time became a checkpoint; all else is as in 1 |
-pub const SNAPSHOT_VERSION: u8 = 2;
+/// | 3 | held facts have left the head for records of their own; all else is as in 2 |
+pub const SNAPSHOT_VERSION: u8 = 3;
 
 /// Why a snapshot can't be restored.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -30,6 +33,8 @@ pub enum SnapshotError {
     Damaged(String),
     #[error("snapshot of response {index} is missing, the session has {of}")]
     MissingResponse { index: u32, of: u32 },
+    #[error("snapshots of facts that wait for the stream start are missing")]
+    MissingFacts,
 }
 
 /// The changed parts of a session.
@@ -38,6 +43,10 @@ pub struct Snapshot {
     pub head: Vec<u8>,
     /// Index and snapshot of each response that changed.
     pub responses: Vec<(u32, Vec<u8>)>,
+    /// Index and snapshot of the facts that were newly held.
+    pub held: Option<(u32, Vec<u8>)>,
+    /// Snapshots of held facts, from index 0 on, that are of no use any more.
+    pub released: u32,
 }
 
 impl SessionCollector {
@@ -48,23 +57,53 @@ impl SessionCollector {
             .skip(usize::from(fault::is_on(Fault::SkipDirtyResponse)))
             .map(|index| (index, encode(&self.responses[index as usize])))
             .collect();
+        let facts = self.head.start.held();
+        let mut snapshot = Snapshot { head: encode(&self.head), responses, held: None, released: 0 };
         if fault::is_on(Fault::ForgetSequence) {
-            return Snapshot { head: encode(&Head { last_seq: None, ..self.head.clone() }), responses };
+            snapshot.head = encode(&Head { last_seq: None, ..self.head.clone() });
         }
-        Snapshot { head: encode(&self.head), responses }
+        if fault::is_on(Fault::ForgetHeldFacts) {
+            return snapshot;
+        }
+        if facts.is_empty() {
+            snapshot.released = std::mem::take(&mut self.held).count;
+        } else if facts.len() > self.held.facts {
+            snapshot.held = Some((self.held.count, encode(&facts[self.held.facts..])));
+            self.held = HeldSnapshots { facts: facts.len(), count: self.held.count + 1 };
+        }
+        snapshot
     }
 
-    /// A session from its snapshots; `responses` by ascending index.
+    /// A session from its snapshots; `held` and `responses` by ascending index.
+    ///
+    /// Parts that the head does not know yet are left out: without transactions a crash can come between them and it.
     ///
     /// # Errors
     /// When a snapshot is of a newer version, damaged or missing.
     pub fn restore<'a>(
         id: SessionId,
         head: &[u8],
+        held: impl IntoIterator<Item = (u32, &'a [u8])>,
         responses: impl IntoIterator<Item = (u32, &'a [u8])>,
     ) -> Result<Self, SnapshotError> {
-        let head: Head = decode(head)?;
-        let mut restored = Vec::new();
+        let mut head: Head = decode(head)?;
+        let mut in_snapshots = HeldSnapshots::default();
+        let holds_none = head.start.is_whole();
+        for (index, snapshot) in held {
+            if holds_none {
+                // Their tombstones are still to be written.
+                in_snapshots.count = index + 1;
+            } else if !head.start.is_whole() {
+                let facts: Vec<HeldFacts> = decode(snapshot)?;
+                in_snapshots = HeldSnapshots { facts: in_snapshots.facts + facts.len(), count: index + 1 };
+                head.start.restore_held(facts);
+            }
+        }
+        if !head.start.is_whole() {
+            return Err(SnapshotError::MissingFacts);
+        }
+        let responses = responses.into_iter().take(head.responses as usize);
+        let mut restored = Vec::with_capacity(responses.size_hint().0);
         for (index, snapshot) in responses {
             if index as usize != restored.len() {
                 break;
@@ -75,7 +114,13 @@ impl SessionCollector {
             return Err(SnapshotError::MissingResponse { index: restored.len() as u32, of: head.responses });
         }
         let by_id = restored.iter().zip(0..).map(|(response, index)| (response.id.clone(), index)).collect();
-        Ok(Self { id, head, responses: restored, by_id, dirty: Default::default() })
+        Ok(Self { id, head, responses: restored, by_id, dirty: Default::default(), held: in_snapshots })
+    }
+
+    /// How many snapshots of held facts it has.
+    #[must_use]
+    pub fn held_snapshots(&self) -> u32 {
+        self.held.count
     }
 
     /// How many responses it has snapshots of, once [`Self::snapshot`] was taken.
@@ -86,7 +131,7 @@ impl SessionCollector {
 }
 
 /// A value behind its version byte.
-pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     postcard::to_extend(value, vec![SNAPSHOT_VERSION]).expect("facts can be written to memory")
 }
 

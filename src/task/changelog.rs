@@ -5,6 +5,7 @@
 //! | `T` | the [checkpoint](Checkpoint): the task's time, the offset and what else belongs to this state |
 //! | `S` session id | a session's head |
 //! | `R` index, session id | one of its responses |
+//! | `H` index, session id | some of its facts that wait for the stream start |
 //! | `C` session id | the marker of a finished session |
 
 use std::collections::{BTreeMap, HashMap};
@@ -30,6 +31,7 @@ pub enum Key<'a> {
     Checkpoint,
     Session(&'a str),
     Response(&'a str, u32),
+    Held(&'a str, u32),
     Closed(&'a str),
 }
 
@@ -41,6 +43,7 @@ impl<'a> Key<'a> {
             Self::Checkpoint => b"T".to_vec(),
             Self::Session(id) => [b"S", id.as_bytes()].concat(),
             Self::Response(id, index) => [b"R", &index.to_be_bytes()[..], id.as_bytes()].concat(),
+            Self::Held(id, index) => [b"H", &index.to_be_bytes()[..], id.as_bytes()].concat(),
             Self::Closed(id) => [b"C", id.as_bytes()].concat(),
         }
     }
@@ -51,9 +54,10 @@ impl<'a> Key<'a> {
             b'T' if rest.is_empty() => Some(Self::Checkpoint),
             b'S' => Some(Self::Session(str::from_utf8(rest).ok()?)),
             b'C' => Some(Self::Closed(str::from_utf8(rest).ok()?)),
-            b'R' => {
+            b'R' | b'H' => {
                 let (index, id) = rest.split_first_chunk::<4>()?;
-                Some(Self::Response(str::from_utf8(id).ok()?, u32::from_be_bytes(*index)))
+                let (id, index) = (str::from_utf8(id).ok()?, u32::from_be_bytes(*index));
+                Some(if *kind == b'R' { Self::Response(id, index) } else { Self::Held(id, index) })
             }
             _ => None,
         }
@@ -80,7 +84,33 @@ pub struct ChangelogState {
     /// `None` also where version 1 wrote it, which knew the time only.
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) heads: BTreeMap<SessionId, Vec<u8>>,
-    responses: HashMap<SessionId, BTreeMap<u32, Vec<u8>>>,
+    responses: Parts,
+    held: Parts,
+}
+
+/// Snapshots of parts of sessions, by index.
+#[derive(Debug, Default)]
+struct Parts(HashMap<SessionId, BTreeMap<u32, Vec<u8>>>);
+
+impl Parts {
+    fn apply(&mut self, id: &str, index: u32, snapshot: Option<&[u8]>) {
+        if let Some(snapshot) = snapshot {
+            self.0.entry(id.into()).or_default().insert(index, snapshot.to_vec());
+        } else if let Some(parts) = self.0.get_mut(id) {
+            parts.remove(&index);
+            if parts.is_empty() {
+                self.0.remove(id);
+            }
+        }
+    }
+
+    fn take(&mut self, id: &SessionId) -> BTreeMap<u32, Vec<u8>> {
+        self.0.remove(id).unwrap_or_default()
+    }
+}
+
+fn slices(parts: &BTreeMap<u32, Vec<u8>>) -> impl Iterator<Item = (u32, &[u8])> {
+    parts.iter().map(|(index, snapshot)| (*index, snapshot.as_slice()))
 }
 
 impl ChangelogState {
@@ -101,17 +131,8 @@ impl ChangelogState {
             }
             (Key::Session(id), Some(value)) => drop(self.heads.insert(id.into(), value.to_vec())),
             (Key::Session(id), None) => drop(self.heads.remove(id)),
-            (Key::Response(id, index), Some(value)) => {
-                self.responses.entry(id.into()).or_default().insert(index, value.to_vec());
-            }
-            (Key::Response(id, index), None) => {
-                if let Some(responses) = self.responses.get_mut(id) {
-                    responses.remove(&index);
-                    if responses.is_empty() {
-                        self.responses.remove(id);
-                    }
-                }
-            }
+            (Key::Response(id, index), value) => self.responses.apply(id, index, value),
+            (Key::Held(id, index), value) => self.held.apply(id, index, value),
             (Key::Closed(id), Some(value)) => {
                 self.closed.insert(id.into(), parse("the marker of a finished session", value)?);
             }
@@ -128,9 +149,8 @@ impl ChangelogState {
         self.heads
             .iter()
             .map(|(id, head)| {
-                let responses = self.responses.remove(id).unwrap_or_default();
-                let parts = responses.iter().map(|(index, snapshot)| (*index, snapshot.as_slice()));
-                SessionCollector::restore(id.clone(), head, parts)
+                let [held, responses] = [&mut self.held, &mut self.responses].map(|parts| parts.take(id));
+                SessionCollector::restore(id.clone(), head, slices(&held), slices(&responses))
                     .map_err(|source| RestoreError::Snapshot { what: "an open session", source })
             })
             .collect()
@@ -148,9 +168,14 @@ mod tests {
 
     #[test]
     fn keys_survive_the_way_there_and_back() {
-        for key in
-            [Key::Checkpoint, Key::Session("R"), Key::Session(""), Key::Response("s", u32::MAX), Key::Closed("T")]
-        {
+        for key in [
+            Key::Checkpoint,
+            Key::Session("R"),
+            Key::Session(""),
+            Key::Response("s", u32::MAX),
+            Key::Held("s", 1),
+            Key::Closed("T"),
+        ] {
             assert_eq!(Key::decode(&key.encode()), Some(key));
         }
     }

@@ -25,6 +25,9 @@ pub enum BrokerError {
     /// The committed offset is no longer on the broker: going on would skip records silently.
     #[error("records were deleted before they were read: {0}")]
     RecordsLost(String),
+    /// The topics can't work together; the text says what a person is to do.
+    #[error("{0}")]
+    Misconfigured(String),
     /// The client can't go on.
     #[error("{0}")]
     Fatal(String),
@@ -164,7 +167,11 @@ pub trait Producer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RestoreProgress {
     /// The end is not settled yet, or records are left.
-    Restoring,
+    Restoring {
+        /// Offsets between the position and the end, so records at most: transaction markers and compaction take some.
+        /// `None` while unknown.
+        left: Option<u64>,
+    },
     /// Every record below the high watermark was read.
     Done,
 }
@@ -174,7 +181,7 @@ pub trait ChangelogReader {
     /// Begins a restore of `partition`; the end is the high watermark of now, pending transactions included.
     ///
     /// # Errors
-    /// `Retriable` while the broker is not there.
+    /// `Retriable` while the broker is not there, `Misconfigured` when the changelog has no such partition.
     fn open(&mut self, partition: Partition) -> Result<(), BrokerError>;
 
     /// Reads for up to `budget` and hands each entry to `visit`: key, value, offset.
@@ -235,6 +242,10 @@ pub trait Observer {
     fn joined(&mut self);
     /// A task changed state; `restored` are the changelog records read so far.
     fn task(&mut self, partition: Partition, state: TaskState, restored: u64);
+    /// How many records of its changelog a restoring task has still to read, at most; `None` while unknown.
+    fn restoring(&mut self, partition: Partition, left: Option<u64>);
+    /// A restored task brought so many open sessions back.
+    fn restored(&mut self, partition: Partition, open_sessions: usize);
     /// A task's distance to its partition's end.
     fn lag(&mut self, partition: Partition, lag: Lag);
     /// The loop went round, at this monotonic time.

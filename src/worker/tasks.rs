@@ -198,6 +198,12 @@ impl Tasks {
         })
     }
 
+    /// Open sessions of one partition.
+    #[must_use]
+    pub fn open_sessions_of(&self, partition: Partition) -> usize {
+        self.running().find(|running| running.task.partition() == partition).map_or(0, |r| r.task.open_sessions())
+    }
+
     /// Open sessions by partition.
     #[must_use]
     pub fn open_sessions(&self) -> Vec<(Partition, usize)> {

@@ -133,7 +133,7 @@ fn a_state_that_is_lost_or_of_another_offset_stops_the_service_and_its_remedies_
     assert_refused(&deployment, &[], "it was set by hand");
     operator.set_offsets(&committed);
     let service = deployment.start_ready("a", &[]);
-    //SESSIONS
+    assert_eq!(service.metric("duplex_sessions_open"), Some(open), "the sessions are back");
     // Until something is read nothing is committed, and so the offsets have no mark of ours yet.
     send_all(&deployment, &records);
     until_true("all records are committed", || service.metric("duplex_records_total") == Some(records.len() as f64));
@@ -146,7 +146,7 @@ fn a_state_that_is_lost_or_of_another_offset_stops_the_service_and_its_remedies_
     assert_refused(&deployment, &[], "with a state that the changelog does not have");
     operator.set_offsets(&committed);
     let service = deployment.start_ready("a", &[]);
-    //ZERO
+    assert_eq!(service.metric("duplex_sessions_open"), Some(0.0));
     service.terminate_well();
 
     operator.write_checkpoint_of_a_newer_release();

@@ -260,9 +260,9 @@ impl Checker {
                 _ => broken(format!("its records up to {last} are neither in the state nor in a bundle")),
             };
         };
-        let key = |index: u32| [b"R", &index.to_be_bytes()[..], id.as_bytes()].concat();
-        let responses = (0..).map_while(|index| get(key(index)).map(|value| (index, value)));
-        match SessionCollector::restore(SessionId::from(id.as_str()), head, responses) {
+        let part = |kind: &[u8], index: u32| get([kind, &index.to_be_bytes(), id.as_bytes()].concat());
+        let parts = |kind| (0..).map_while(move |index| part(kind, index).map(|value| (index, value)));
+        match SessionCollector::restore(SessionId::from(id.as_str()), head, parts(b"H"), parts(b"R")) {
             Err(e) => broken(format!("its state can't be restored: {e}")),
             Ok(restored) if restored.head().last_offset.0 != last => {
                 broken(format!("its state goes to {}, its records to {last}", restored.head().last_offset))

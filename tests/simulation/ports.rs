@@ -369,7 +369,7 @@ impl ChangelogReader for Port {
                 return Err(BrokerError::Fatal("the changelog partition is not open".into()));
             };
             if log.stable_end() < reader.end {
-                return Ok(RestoreProgress::Restoring);
+                return Ok(RestoreProgress::Restoring { left: None });
             }
             let mut read = 0;
             for record in log.read(reader.position).take(at_most) {
@@ -377,7 +377,8 @@ impl ChangelogReader for Port {
                 reader.position = record.offset + 1;
                 read += 1;
             }
-            Ok(if read < at_most { RestoreProgress::Done } else { RestoreProgress::Restoring })
+            let left = u64::try_from(log.end() - reader.position).ok();
+            Ok(if read < at_most { RestoreProgress::Done } else { RestoreProgress::Restoring { left } })
         })
     }
 
@@ -403,6 +404,10 @@ impl Observer for Port {
         let now = world.now;
         world.history.tell(now, self.process, &format!("task {partition} {state:?}"));
     }
+
+    fn restoring(&mut self, _: Partition, _: Option<u64>) {}
+
+    fn restored(&mut self, _: Partition, _: usize) {}
 
     fn lag(&mut self, _: Partition, _: Lag) {}
 

@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const TICK: Duration = Duration::from_millis(20);
 
 mod real;
+mod restore;
 
 struct Cluster {
     broker: EmbeddedBroker,
@@ -378,15 +379,6 @@ fn after_an_abort_the_next_transaction_commits() {
 }
 
 #[test]
-fn an_empty_changelog_partition_is_restored_at_once_and_a_missing_topic_is_waited_for() {
-    let cluster = Cluster::start(2, &[("allow.auto.create.topics", "false")]);
-    let mut changelog = Changelog::new(&cluster.settings, &cluster.topics);
-    assert_eq!(restore(&mut changelog, [1]), [[]]);
-    assert!(matches!(changelog.open(Partition(9)), Err(BrokerError::Retriable(_))));
-    assert!(matches!(changelog.read(Partition(9), TICK, &mut |_, _| {}), Err(BrokerError::Fatal(_))));
-}
-
-#[test]
 fn at_least_once_writes_without_transactions_and_commits_offsets_by_the_consumer() {
     let cluster = Cluster::start(1, &[]);
     cluster.write_events(0..5);
@@ -448,6 +440,7 @@ fn topics_are_checked_before_the_start() {
     let unequal = Topics { changelog: "three".into(), ..cluster.topics.clone() };
     let error = check(&unequal, true).unwrap_err().to_string();
     assert!(error.starts_with("topic three has 3 partitions and duplex.events has 2"), "{error}");
+    assert!(error.contains("recreate three (which loses open sessions)"), "{error}");
 
     let missing = Topics { bundles: "nowhere".into(), ..cluster.topics.clone() };
     assert_eq!(check(&missing, true), Err(CheckError::Wrong(vec![TopicProblem::Missing { topic: "nowhere".into() }])));
