@@ -12,6 +12,7 @@ use thiserror::Error;
 use super::response::ResponseFacts;
 use super::session::{Head, HeldSnapshots, SessionCollector};
 use super::stream_start::HeldFacts;
+use crate::fault::{self, Fault};
 use crate::ids::SessionId;
 
 /// The version that snapshots are written in, their first byte.
@@ -56,10 +57,17 @@ impl SessionCollector {
     pub fn snapshot(&mut self) -> Snapshot {
         let responses = std::mem::take(&mut self.dirty)
             .into_iter()
+            .skip(usize::from(fault::is_on(Fault::SkipDirtyResponse)))
             .map(|index| (index, encode(&self.responses[index as usize])))
             .collect();
         let facts = self.head.start.held();
         let mut snapshot = Snapshot { head: encode(&self.head), responses, held: None, released: 0 };
+        if fault::is_on(Fault::ForgetSequence) {
+            snapshot.head = encode(&Head { last_seq: None, ..self.head.clone() });
+        }
+        if fault::is_on(Fault::ForgetHeldFacts) {
+            return snapshot;
+        }
         if facts.is_empty() {
             snapshot.released = std::mem::take(&mut self.held).count;
         } else if facts.len() > self.held.facts {

@@ -18,6 +18,7 @@ use super::identify;
 use super::record::Record;
 use crate::bundle::assemble;
 use crate::collector::{Arrival, EndReason, Handled, SessionCollector, Settings, Snapshot};
+use crate::fault::{self, Fault};
 use crate::ids::{Offset, Partition, SessionId, TopicPartition};
 use crate::time::Timestamp;
 use crate::wire::{Decoder, Error, Event, Kind};
@@ -99,7 +100,7 @@ impl PartitionTask {
             recorded_time,
             settings,
         };
-        for (id, marker) in closed {
+        for (id, marker) in closed.into_iter().filter(|_| !fault::is_on(Fault::ForgetClosedMarkers)) {
             task.timers.insert((marker.until, id.clone()));
             task.closed.insert(id, marker);
         }
@@ -171,7 +172,7 @@ impl PartitionTask {
             return None;
         }
         dirty.sort_unstable();
-        for id in &dirty {
+        for id in dirty.iter().skip(usize::from(fault::is_on(Fault::SkipDirtySession))) {
             // Those that ended since have their tombstones already; one that ended and opened again comes twice.
             if let Some(open) = self.sessions.get_mut(id).filter(|open| open.is_dirty) {
                 open.is_dirty = false;
@@ -188,7 +189,7 @@ impl PartitionTask {
         self.recorded_time = now;
         let count = |sessions: usize| u64::try_from(sessions).expect("a count fits");
         changelog.push(Key::Checkpoint.put(&Checkpoint {
-            now,
+            now: now.filter(|_| !fault::is_on(Fault::ForgetTime)),
             next_offset: self.next_offset,
             open_sessions: count(self.sessions.len()),
             closed_sessions: count(self.closed.len()),
@@ -316,13 +317,17 @@ impl PartitionTask {
         session.finish(&self.settings);
         let assembled = assemble(&session, reason, &self.source, self.settings.limits.bundle_bytes);
         let pending = &mut self.pending;
-        if let Some(responses) = in_changelog {
+        let recorded = pending.changelog.len();
+        if let Some(responses) = in_changelog.filter(|_| !fault::is_on(Fault::KeepFinishedSession)) {
             pending.changelog.push(Key::Session(id.as_str()).tombstone());
             pending.changelog.extend((0..responses).map(|index| Key::Response(id.as_str(), index).tombstone()));
             pending.changelog.extend((0..held).map(|index| Key::Held(id.as_str(), index).tombstone()));
         }
         let marker = ClosedMarker { until: now + self.settings.closed_retention };
         pending.changelog.push(Key::Closed(id.as_str()).put(&marker));
+        if fault::is_on(Fault::ForgetIdleEnd) && reason == EndReason::IdleTimeout {
+            pending.changelog.truncate(recorded);
+        }
         self.timers.insert((marker.until, id.clone()));
         self.closed.insert(id.clone(), marker);
         pending.counts.truncated += u64::from(assembled.truncated);

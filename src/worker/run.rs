@@ -10,11 +10,13 @@ use tracing::{info, warn};
 
 use super::commit::commit;
 use super::ports::{
-    BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Polled, Producer, RestoreProgress, TaskState,
+    BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Polled, Producer, RestoreProgress, Start,
+    TaskState,
 };
 use super::settings::Settings;
 use super::tasks::Tasks;
 use crate::collector;
+use crate::fault::{self, Fault};
 use crate::ids::Partition;
 use crate::task::{Counts, RestoreError};
 use crate::time::Clock;
@@ -145,7 +147,7 @@ where
         let now = self.clock.monotonic();
         self.observe_connection(now);
         let may_pass = self.connected_since.is_some_and(|since| now.saturating_sub(since) >= SETTLE_AFTER_RECONNECT);
-        self.tasks.advance(now, may_pass);
+        self.tasks.advance(now, may_pass || fault::is_on(Fault::SilenceOutOfReach));
         let is_due = now.saturating_sub(self.committed_at) >= self.settings.commit_interval;
         if is_due || self.tasks.pending_bytes() >= MAX_PENDING_BYTES {
             self.commit()?;
@@ -214,6 +216,12 @@ where
             }
             Rebalance::Revoked(partitions) => {
                 info!(partitions = list(&partitions), "partitions revoked");
+                if fault::is_on(Fault::CommitTwiceOnRevoke) {
+                    let (batches, guarantee) = (self.tasks.prepare_commit(), self.settings.processing_guarantee);
+                    for _ in 0..if batches.is_empty() { 0 } else { 2 } {
+                        commit(&mut self.consumer, &mut self.producer, guarantee, &batches)?;
+                    }
+                }
                 self.commit()?;
                 self.give_back(&partitions)?;
             }
@@ -222,6 +230,9 @@ where
                     partitions = list(&partitions),
                     "partitions lost: another member has them, nothing of them is committed"
                 );
+                if fault::is_on(Fault::CommitWhenLost) {
+                    self.commit()?;
+                }
                 self.give_back(&partitions)?;
             }
         }
@@ -316,8 +327,15 @@ where
             let partition = start.partition;
             self.changelog.close(partition);
             let guarantee = self.settings.processing_guarantee;
-            self.tasks.start(partition, guarantee).map_err(|source| WorkerError::Restore { partition, source })?;
-            if overtaken {
+            if let Err(source) = self.tasks.start(partition, guarantee) {
+                if fault::is_on(Fault::StopWhenOvertaken) || !self.may_have_moved(start) {
+                    return Err(WorkerError::Restore { partition, source });
+                }
+                self.consumer.unassign(&[partition])?;
+                self.unaccepted.insert(partition);
+                continue;
+            }
+            if overtaken && !fault::is_on(Fault::ForgetSlippedRecord) {
                 self.consumer.unassign(&[partition])?;
                 self.consumer.assign(&[start])?;
             }
@@ -329,6 +347,12 @@ where
         unreachable.map_or(Ok(()), |e| self.retriable(e))
     }
 
+    /// Whether a partition was perhaps committed since its restore began: then another member has it, this one has not
+    /// heard so yet, and its offset and its changelog are of different times.
+    fn may_have_moved(&mut self, start: Start) -> bool {
+        self.consumer.committed(&[start.partition], COMMITTED_TIMEOUT).map_or(true, |now| now != [start])
+    }
+
     fn commit(&mut self) -> Result<(), WorkerError> {
         self.committed_at = self.clock.monotonic();
         let batches = self.tasks.prepare_commit();
@@ -337,7 +361,11 @@ where
         }
         let began = self.clock.monotonic();
         let guarantee = self.settings.processing_guarantee;
-        if let Err(e) = commit(&mut self.consumer, &mut self.producer, guarantee, &batches) {
+        let mut committed = commit(&mut self.consumer, &mut self.producer, guarantee, &batches);
+        if fault::is_on(Fault::RetryUnknownOutcome) && matches!(committed, Err(BrokerError::Fatal(_))) {
+            committed = commit(&mut self.consumer, &mut self.producer, guarantee, &batches);
+        }
+        if let Err(e) = committed {
             return self.abort(e);
         }
         let took = self.clock.monotonic().saturating_sub(began);
@@ -369,6 +397,9 @@ where
         warn!(%cause, "commit failed, transaction is aborted and its records are processed again");
         self.producer.abort()?;
         self.observer.aborted();
+        if fault::is_on(Fault::GoOnAfterAbort) {
+            return Ok(());
+        }
         let partitions = self.tasks.partitions();
         self.close(&partitions);
         self.consumer.unassign(&partitions)?;

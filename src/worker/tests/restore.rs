@@ -75,3 +75,28 @@ fn a_changelog_that_lacks_the_partition_ends_the_worker() {
     let (mut worker, _broker) = restoring([Read::Error(BrokerError::Misconfigured("too few partitions".into()))]);
     assert!(matches!(worker.step(), Err(WorkerError::Broker(BrokerError::Misconfigured(_)))));
 }
+
+#[test]
+fn state_and_offset_of_different_times_are_read_again() {
+    let (mut worker, broker) = running();
+    broker.push([Next::Record(0, 7, "a", CREATED), Next::Revoked(vec![0])]);
+    worker.step().expect("goes on");
+    let committed = std::mem::take(&mut *broker.0.committed.borrow_mut());
+    broker.0.committed_meanwhile.set(committed.into_iter().next());
+    broker.take_calls();
+    broker.push([Next::Assigned(vec![0])]);
+    worker.step().expect("goes on");
+    assert_eq!(broker.take_calls(), [Call::Assign(vec![0]), Call::Unassign(vec![0])]);
+    worker.step().expect("goes on");
+    assert_eq!(broker.take_calls(), [Call::Assign(vec![0]), Call::Resume(0)]);
+}
+
+#[test]
+fn state_without_a_committed_offset_is_not_read_over() {
+    let (mut worker, broker) = running();
+    broker.push([Next::Record(0, 7, "a", CREATED), Next::Revoked(vec![0])]);
+    worker.step().expect("goes on");
+    broker.0.committed.borrow_mut().clear();
+    broker.push([Next::Assigned(vec![0])]);
+    assert!(matches!(worker.step(), Err(WorkerError::Restore { .. })));
+}
