@@ -75,6 +75,7 @@ async fn metrics(extract::State(state): extract::State<State>) -> Response {
             let mut runs = lock(&state.runs);
             // Set under the lock: of two scrapes at once, the one with the older figures comes first.
             state.metrics.set_runs(runs.summaries());
+            state.metrics.set_health(&state.health, state.clock.monotonic());
         }
         ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], state.metrics.encode()).into_response()
     })
@@ -154,7 +155,7 @@ pub(super) mod tests {
     use crate::metrics::WorkerObserver;
     use crate::report::ViewSettings;
     use crate::time::Timestamp;
-    use crate::worker::{Observer, TaskState};
+    use crate::worker::{Lag, Observer, TaskState};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
@@ -260,6 +261,22 @@ pub(super) mod tests {
         assert!(head.starts_with("http/1.1 200 "), "{head}");
         assert_eq!(body, "ready\nworker 0: running 2 partitions: 0, 3\n");
         assert_eq!(ask(&state, "GET /livez").await.1, "alive\n");
+    }
+
+    #[tokio::test]
+    async fn a_scrape_tells_how_long_nothing_has_moved() {
+        let state = state();
+        let mut worker = WorkerObserver::new(&state.metrics, &state.health, Duration::ZERO);
+        worker.connected(true);
+        worker.polled(Duration::from_secs(100));
+        worker.task(Partition(0), TaskState::Running, 0);
+        worker.lag(Partition(0), Lag { records: 5, seconds: 1.0 });
+        let (_, body) = ask(&state, "GET /metrics").await;
+        assert!(body.contains("\nduplex_poll_gap_seconds{worker=\"0\"} 30\n"), "{body}");
+        assert!(body.contains("\nduplex_partition_stall_seconds{partition=\"0\"} 30\n"), "{body}");
+        worker.task(Partition(0), TaskState::Closed, 0);
+        let (_, body) = ask(&state, "GET /metrics").await;
+        assert!(!body.contains("duplex_partition_stall_seconds{"), "{body}");
     }
 
     #[tokio::test]

@@ -45,6 +45,8 @@ pub(super) struct Catalog {
     pub partitions_restoring: IntGauge,
     pub partitions_running: IntGauge,
     pub broker_connected: IntGauge,
+    pub poll_gap: GaugeVec,
+    pub partition_stall: GaugeVec,
     /// Without labels; a vector because the value may be unknown, and then has no series.
     pub resident_memory: IntGaugeVec,
 }
@@ -134,6 +136,17 @@ impl Catalog {
                     &[],
                 )
                 .with_label_values(NO_LABELS),
+            poll_gap: to.gauges(
+                "duplex_poll_gap_seconds",
+                "Time since a worker's loop last went round; /livez fails at 120.",
+                &["worker"],
+            ),
+            partition_stall: to.gauges(
+                "duplex_partition_stall_seconds",
+                "How long a partition has not moved although it has records left and the broker answers, else 0; /livez \
+                 fails at 120.",
+                &["partition"],
+            ),
             resident_memory: to.int_gauges("process_resident_memory_bytes", "Resident memory size in bytes.", &[]),
         };
         catalog.begin_at_zero();

@@ -103,6 +103,16 @@ impl Health {
         Probe { passes, lines: if passes { vec!["alive".to_owned()] } else { against } }
     }
 
+    /// How long each worker's loop has not gone round.
+    pub(super) fn poll_gaps(&self, now: Duration) -> Vec<Duration> {
+        self.workers().iter().map(|worker| lock(worker).poll_gap(now)).collect()
+    }
+
+    /// How long each running partition has not moved although it could.
+    pub(super) fn stalls(&self, now: Duration) -> Vec<(Partition, Duration)> {
+        self.workers().iter().flat_map(|worker| lock(worker).stalls(now).collect::<Vec<_>>()).collect()
+    }
+
     /// Adds a worker made at `now`.
     pub(super) fn add_worker(&self, now: Duration) -> Arc<Mutex<WorkerHealth>> {
         let worker = Arc::new(Mutex::new(WorkerHealth::new(now)));

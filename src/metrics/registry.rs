@@ -1,11 +1,13 @@
 //! The handle on every metric, shared by workers and the HTTP server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus::{Registry, TextEncoder};
 
 use super::catalog::Catalog;
 use super::declare::NO_LABELS;
+use super::health::Health;
 use super::process::resident_memory_bytes;
 use super::run_gauges::RunGauges;
 use crate::time::Timestamp;
@@ -33,6 +35,19 @@ impl Metrics {
         let run_gauges = RunGauges::new();
         registry.register(Box::new(run_gauges.clone())).expect("no name is declared twice");
         Self(Arc::new(Shared { registry, catalog, run_gauges }))
+    }
+
+    /// Sets the gauges that tell the time since something happened; `now` is of the workers' monotonic clock.
+    pub fn set_health(&self, health: &Health, now: Duration) {
+        let Catalog { poll_gap, partition_stall, .. } = self.catalog();
+        for (worker, gap) in health.poll_gaps(now).into_iter().enumerate() {
+            poll_gap.with_label_values(&[worker.to_string()]).set(gap.as_secs_f64());
+        }
+        // A partition that left takes its series along.
+        partition_stall.reset();
+        for (partition, stall) in health.stalls(now) {
+            partition_stall.with_label_values(&[partition.to_string()]).set(stall.as_secs_f64());
+        }
     }
 
     /// All series in Prometheus' text format 0.0.4, sorted by name and labels.

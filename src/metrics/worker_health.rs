@@ -137,28 +137,33 @@ impl WorkerHealth {
         }
     }
 
+    /// How long ago the loop last went round.
+    pub fn poll_gap(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.polled_at)
+    }
+
+    /// The running partitions, and how long each has not moved although it has records left and the broker answers.
+    pub fn stalls(&self, now: Duration) -> impl Iterator<Item = (Partition, Duration)> {
+        let running = self.partitions.iter().filter(|(_, partition)| partition.state == TaskState::Running);
+        running.map(move |(id, partition)| {
+            let may_move = self.connected && partition.lag_records > 0;
+            (*id, if may_move { now.saturating_sub(partition.unmoved_since) } else { Duration::ZERO })
+        })
+    }
+
     /// What speaks against this worker being alive at `now`; nothing when it is.
     pub fn faults(&self, now: Duration) -> Vec<String> {
         let mut faults = Vec::new();
-        let silent = now.saturating_sub(self.polled_at);
+        let silent = self.poll_gap(now);
         if silent >= POLL_LIMIT {
             faults.push(format!("not polled for {} s", silent.as_secs()));
         }
-        if self.connected {
-            faults.extend(self.partitions.iter().filter_map(|(id, partition)| partition.fault(*id, now)));
-        }
-        faults
-    }
-}
-
-impl PartitionHealth {
-    fn fault(&self, id: Partition, now: Duration) -> Option<String> {
-        let unmoved = now.saturating_sub(self.unmoved_since);
-        let is_stuck = self.state == TaskState::Running && self.lag_records > 0 && unmoved >= PROGRESS_LIMIT;
-        is_stuck.then(|| {
-            let records = self.lag_records;
+        let stuck = self.stalls(now).filter(|(_, unmoved)| *unmoved >= PROGRESS_LIMIT);
+        faults.extend(stuck.map(|(id, unmoved)| {
+            let records = self.partitions[&id].lag_records;
             format!("partition {id} has not moved for {} s, {records} records from its end", unmoved.as_secs())
-        })
+        }));
+        faults
     }
 }
 
