@@ -1,0 +1,63 @@
+//! How many faults: few for every change, many for a release.
+
+use std::env;
+
+/// Counts of each kind of fault.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    pub seed: u64,
+    pub kills: u32,
+    pub zombies: u32,
+    pub joins: u32,
+    pub broker_kills: u32,
+    pub coordinator_losses: u32,
+    pub leader_moves: u32,
+    pub cuts: u32,
+    /// Of each kind of silence between the processes and the brokers.
+    pub silences: u32,
+    pub predecessors: u32,
+}
+
+const SHORT: Size = Size {
+    seed: 1,
+    kills: 5,
+    zombies: 2,
+    joins: 3,
+    broker_kills: 1,
+    coordinator_losses: 2,
+    leader_moves: 2,
+    cuts: 6,
+    silences: 1,
+    predecessors: 2,
+};
+
+const LONG: Size = Size {
+    seed: 1,
+    kills: 40,
+    zombies: 10,
+    joins: 20,
+    broker_kills: 9,
+    coordinator_losses: 8,
+    leader_moves: 10,
+    cuts: 60,
+    silences: 6,
+    predecessors: 12,
+};
+
+impl Size {
+    /// What `CHAOS` and `CHAOS_SEED` ask for.
+    ///
+    /// # Panics
+    /// When they ask for something else than there is: a long run must not turn out to have been a short one.
+    pub fn chosen() -> Self {
+        let size = match env::var("CHAOS").as_deref() {
+            Err(env::VarError::NotPresent) | Ok("short") => SHORT,
+            Ok("long") => LONG,
+            other => panic!("CHAOS is short or long, not {other:?}"),
+        };
+        match env::var("CHAOS_SEED") {
+            Ok(seed) => Self { seed: seed.parse().expect("CHAOS_SEED is a number"), ..size },
+            Err(_) => size,
+        }
+    }
+}
