@@ -1,6 +1,6 @@
 //! Where topics end for those who wait for open transactions and for those who don't, and how far the group has come.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,19 @@ impl Ends {
     /// While a broker does not answer.
     pub fn blocked(&self) -> KafkaResult<BTreeSet<Blocked>> {
         self.blocked_of(&self.outputs)
+    }
+
+    /// By partition of a topic, how many records stand behind its last stable offset, markers counted too.
+    ///
+    /// # Errors
+    /// While a broker does not answer.
+    pub fn hidden(&self, topic: &str) -> KafkaResult<BTreeMap<i32, i64>> {
+        let stable: BTreeMap<_, _> = self.ends(&self.stable, topic)?.into_iter().collect();
+        Ok(self
+            .ends(&self.high, topic)?
+            .into_iter()
+            .map(|(partition, end)| (partition, end - stable[&partition]))
+            .collect())
     }
 
     /// How many partitions still have an open transaction when none should, the group's offsets included. Waits, for the

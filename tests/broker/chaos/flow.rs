@@ -18,8 +18,8 @@ use crate::wait::PATIENCE;
 pub const OPEN: usize = 2_000;
 /// Sessions at once. Between two of them a place is free for a moment, so they are some more.
 const PLACES: usize = 2_300;
-/// Events a second while faults happen: some sixty sessions end in it.
-const PACE: f64 = 1_500.0;
+/// Events a second while faults happen: some fifty sessions end in it.
+const PACE: f64 = 2_000.0;
 
 /// The state that the producer's thread and the test share.
 #[derive(Default)]
@@ -112,10 +112,11 @@ fn profile(seed: u64) -> Profile {
         sessions: u64::MAX,
         start: START,
         concurrency: PLACES,
-        ramp: Duration::from_millis(500),
+        // As long as a session, so that some end all the time.
+        ramp: Duration::from_secs(12),
         packet_ms: 1_000..=1_000,
         payload_bytes: Some(12),
-        turns: 1..=2,
+        turns: 1..=1,
         abandoned: Share::NONE,
         ..Profile::default()
     }

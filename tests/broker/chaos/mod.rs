@@ -10,33 +10,15 @@
 //! CHAOS_SEED=7 ...                                                    # other faults at other times
 //! ```
 
+mod brokers;
 mod chance;
 mod ends;
 mod fleet;
 mod flow;
 mod history;
+mod of_brokers;
+mod of_processes;
+mod predecessor;
+mod proxy;
 mod scene;
 mod size;
-
-use std::time::Duration;
-
-use scene::Fault;
-use size::Size;
-
-use crate::cluster;
-
-#[test]
-fn kill_nine_of_a_process_again_and_again() {
-    let kills = Size::chosen().kills;
-    let row = Fault::new("kill -9", cluster::shared()).run(|scene| {
-        for _ in 0..kills {
-            scene.see(20);
-            scene.let_pass(Duration::from_millis(1500));
-            let instance = scene.any_instance();
-            scene.fleet.kill(&instance);
-            scene.fleet.start(&instance);
-        }
-        kills as usize
-    });
-    row.assert_exactly_once();
-}

@@ -77,7 +77,8 @@ impl<'a> Fault<'a> {
             properties: self.properties.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
             sections: SECTIONS,
         };
-        let deployment = Deployment::shaped(self.bootstrap, &self.name.replace([' ', ','], "-"), shape);
+        let deployment =
+            Deployment::shaped(self.bootstrap, &self.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-"), shape);
         create_topics(&deployment);
         let mut fleet = Fleet::new(&deployment, self.settings);
         INSTANCES.iter().for_each(|instance| fleet.start(instance));

@@ -6,16 +6,16 @@ use std::env;
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub seed: u64,
-    pub kills: u32,
-    pub zombies: u32,
-    pub joins: u32,
-    pub broker_kills: u32,
-    pub coordinator_losses: u32,
-    pub leader_moves: u32,
-    pub cuts: u32,
+    pub kills: usize,
+    pub zombies: usize,
+    pub joins: usize,
+    pub broker_kills: usize,
+    pub coordinator_losses: usize,
+    pub leader_moves: usize,
+    pub cuts: usize,
     /// Of each kind of silence between the processes and the brokers.
-    pub silences: u32,
-    pub predecessors: u32,
+    pub silences: usize,
+    pub predecessors: usize,
 }
 
 const SHORT: Size = Size {
