@@ -33,15 +33,15 @@ const SHORT: Size = Size {
 
 const LONG: Size = Size {
     seed: 1,
-    kills: 40,
-    zombies: 10,
-    joins: 20,
-    broker_kills: 9,
-    coordinator_losses: 8,
-    leader_moves: 10,
-    cuts: 60,
-    silences: 6,
-    predecessors: 12,
+    kills: 30,
+    zombies: 6,
+    joins: 12,
+    broker_kills: 4,
+    coordinator_losses: 4,
+    leader_moves: 6,
+    cuts: 30,
+    silences: 3,
+    predecessors: 6,
 };
 
 impl Size {
