@@ -272,7 +272,10 @@ impl Seldom {
 fn failure(e: WorkerError) -> Failure {
     let code = match &e {
         WorkerError::Broker(BrokerError::RecordsLost(_)) => Code::RecordsLost,
-        WorkerError::Broker(_) | WorkerError::Restore { .. } | WorkerError::RestoreStalled(..) => Code::Failed,
+        WorkerError::Broker(BrokerError::Misconfigured(_)) => Code::BadConfiguration,
+        WorkerError::Restore { .. } => Code::StateUnusable,
+        WorkerError::RestoreStalled(..) => Code::RestoreStalled,
+        WorkerError::Broker(_) => Code::Failed,
     };
     code.because(e)
 }

@@ -18,8 +18,12 @@ pub enum Code {
     BadInput = 65,
     /// No broker answers.
     BrokerUnavailable = 69,
+    /// The changelog's state is missing, incomplete, of another offset or of a newer release.
+    StateUnusable = 72,
     /// Records were deleted from the broker before they were read.
     RecordsLost = 74,
+    /// A restore waits for a transaction that nobody ends.
+    RestoreStalled = 75,
     /// The configuration, or the topics it names, can't work.
     BadConfiguration = 78,
 }

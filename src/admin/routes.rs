@@ -256,7 +256,7 @@ pub(super) mod tests {
         worker.task(Partition(3), TaskState::Restoring, 0);
         let (head, body) = ask(&state, "GET /readyz").await;
         assert!(head.starts_with("http/1.1 503 "), "{head}");
-        assert_eq!(body, "restoring 2 partitions: 0, 3\n");
+        assert_eq!(body, "partition 0 restoring\npartition 3 restoring\n");
         let (head, body) = ask(&state, "GET /livez").await;
         assert!(head.starts_with("http/1.1 503 "), "{head}");
         assert_eq!(body, "worker 0: not polled for 130 s\n");

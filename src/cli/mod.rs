@@ -35,6 +35,7 @@ const EXIT_CODES: &str = "Exit codes:
    2  wrong usage
   65  an input file can't be read as what it should be
   69  no broker answers
+  72  the changelog is missing, incomplete, of another offset or a newer release's
   74  records were deleted from the broker before they were read
   78  the configuration, or a topic it names, can't work
  143  a second signal ended run at once";

@@ -18,7 +18,7 @@ pub use response::{FinalStatus, Moment, ResponseFacts};
 pub use session::{Arrival, End, Handled, Head, Labels, SessionCollector};
 pub use settings::{Limits, Settings};
 pub use snapshot::{SNAPSHOT_VERSION, Snapshot, SnapshotError};
-pub(crate) use snapshot::{decode, encode};
+pub(crate) use snapshot::{decode, encode, version};
 pub use source::{ReceiveClock, StreamStartSource};
 pub use stream_start::Chosen;
 pub use tallies::Tallies;

@@ -62,6 +62,15 @@ pub struct SessionCollector {
     pub(super) by_id: HashMap<ResponseId, u32>,
     /// Responses that changed since their last snapshot.
     pub(super) dirty: BTreeSet<u32>,
+    pub(super) held: HeldSnapshots,
+}
+
+/// How much of the facts that wait for the stream start is in snapshots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct HeldSnapshots {
+    pub facts: usize,
+    /// Snapshots that hold them, each those of one commit.
+    pub count: u32,
 }
 
 /// Everything of a session but its responses.
@@ -128,7 +137,14 @@ impl SessionCollector {
             responses: 0,
             truncated: false,
         };
-        Self { id, head, responses: Vec::new(), by_id: HashMap::new(), dirty: BTreeSet::new() }
+        Self {
+            id,
+            head,
+            responses: Vec::new(),
+            by_id: HashMap::new(),
+            dirty: BTreeSet::new(),
+            held: HeldSnapshots::default(),
+        }
     }
 
     /// Takes one event.

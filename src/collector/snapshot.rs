@@ -1,4 +1,5 @@
-//! A session as the changelog keeps it: a record for its head, and one for each response that changed.
+//! A session as the changelog keeps it: a record for its head, one for each response that changed, and one for the facts
+//! that were newly held until the stream start is known.
 //!
 //! So a commit costs what changed since the last, not the session's history. Snapshots hold no text and no audio.
 
@@ -7,11 +8,18 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::response::ResponseFacts;
-use super::session::{Head, SessionCollector};
+use super::session::{Head, HeldSnapshots, SessionCollector};
+use super::stream_start::HeldFacts;
 use crate::ids::SessionId;
 
 /// The version that snapshots are written in, their first byte.
-pub const SNAPSHOT_VERSION: u8 = 1;
+///
+/// | version | |
+/// |---|---|
+/// | 1 | the first |
+/// | 2 | the task's time became a checkpoint; all else is as in 1 |
+/// | 3 | held facts have left the head for records of their own; all else is as in 2 |
+pub const SNAPSHOT_VERSION: u8 = 3;
 
 /// Why a snapshot can't be restored.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -24,6 +32,8 @@ pub enum SnapshotError {
     Damaged(String),
     #[error("snapshot of response {index} is missing, the session has {of}")]
     MissingResponse { index: u32, of: u32 },
+    #[error("snapshots of facts that wait for the stream start are missing")]
+    MissingFacts,
 }
 
 /// The changed parts of a session.
@@ -32,6 +42,10 @@ pub struct Snapshot {
     pub head: Vec<u8>,
     /// Index and snapshot of each response that changed.
     pub responses: Vec<(u32, Vec<u8>)>,
+    /// Index and snapshot of the facts that were newly held.
+    pub held: Option<(u32, Vec<u8>)>,
+    /// Snapshots of held facts, from index 0 on, that are of no use any more.
+    pub released: u32,
 }
 
 impl SessionCollector {
@@ -41,20 +55,39 @@ impl SessionCollector {
             .into_iter()
             .map(|index| (index, encode(&self.responses[index as usize])))
             .collect();
-        Snapshot { head: encode(&self.head), responses }
+        let facts = self.head.start.held();
+        let mut snapshot = Snapshot { head: encode(&self.head), responses, held: None, released: 0 };
+        if facts.is_empty() {
+            snapshot.released = std::mem::take(&mut self.held).count;
+        } else if facts.len() > self.held.facts {
+            snapshot.held = Some((self.held.count, encode(&facts[self.held.facts..])));
+            self.held = HeldSnapshots { facts: facts.len(), count: self.held.count + 1 };
+        }
+        snapshot
     }
 
-    /// A session from its snapshots; `responses` by ascending index.
+    /// A session from its snapshots; `held` and `responses` by ascending index.
     ///
     /// # Errors
     /// When a snapshot is of a newer version, damaged or missing.
     pub fn restore<'a>(
         id: SessionId,
         head: &[u8],
+        held: impl IntoIterator<Item = (u32, &'a [u8])>,
         responses: impl IntoIterator<Item = (u32, &'a [u8])>,
     ) -> Result<Self, SnapshotError> {
-        let head: Head = decode(head)?;
-        let mut restored = Vec::new();
+        let mut head: Head = decode(head)?;
+        let mut in_snapshots = HeldSnapshots::default();
+        for (index, snapshot) in held {
+            let facts: Vec<HeldFacts> = decode(snapshot)?;
+            in_snapshots = HeldSnapshots { facts: in_snapshots.facts + facts.len(), count: index + 1 };
+            head.start.restore_held(facts);
+        }
+        if !head.start.is_whole() {
+            return Err(SnapshotError::MissingFacts);
+        }
+        let responses = responses.into_iter();
+        let mut restored = Vec::with_capacity(responses.size_hint().0);
         for (index, snapshot) in responses {
             if index as usize != restored.len() {
                 break;
@@ -65,7 +98,13 @@ impl SessionCollector {
             return Err(SnapshotError::MissingResponse { index: restored.len() as u32, of: head.responses });
         }
         let by_id = restored.iter().zip(0..).map(|(response, index)| (response.id.clone(), index)).collect();
-        Ok(Self { id, head, responses: restored, by_id, dirty: Default::default() })
+        Ok(Self { id, head, responses: restored, by_id, dirty: Default::default(), held: in_snapshots })
+    }
+
+    /// How many snapshots of held facts it has.
+    #[must_use]
+    pub fn held_snapshots(&self) -> u32 {
+        self.held.count
     }
 
     /// How many responses it has snapshots of, once [`Self::snapshot`] was taken.
@@ -76,14 +115,19 @@ impl SessionCollector {
 }
 
 /// A value behind its version byte.
-pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     postcard::to_extend(value, vec![SNAPSHOT_VERSION]).expect("facts can be written to memory")
+}
+
+/// The version that a snapshot was written in.
+pub(crate) fn version(snapshot: &[u8]) -> Option<u8> {
+    snapshot.first().copied()
 }
 
 /// The value behind its version byte.
 pub(crate) fn decode<T: DeserializeOwned>(snapshot: &[u8]) -> Result<T, SnapshotError> {
     match snapshot.split_first() {
-        Some((&SNAPSHOT_VERSION, rest)) => {
+        Some((1..=SNAPSHOT_VERSION, rest)) => {
             postcard::from_bytes(rest).map_err(|e| SnapshotError::Damaged(e.to_string()))
         }
         Some((version, _)) => Err(SnapshotError::UnknownVersion(*version)),

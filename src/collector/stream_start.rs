@@ -1,6 +1,6 @@
 //! When the stream started, and what has to wait until that is known (contract.md section 2).
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::response::WindowedFacts;
 use super::source::StreamStartSource;
@@ -15,8 +15,14 @@ pub struct StreamStart {
     session_created: Option<f64>,
     first_event: Option<f64>,
     chosen: Option<Chosen>,
+    /// Kept in records of their own since version 3: a head that grew with them would be written whole at every commit.
+    #[serde(serialize_with = "nothing")]
     held: Vec<HeldFacts>,
     held_cost: usize,
+}
+
+fn nothing<S: Serializer>(_: &[HeldFacts], serializer: S) -> Result<S::Ok, S::Error> {
+    [(); 0].as_slice().serialize(serializer)
 }
 
 /// The source that rules, and its receive time in seconds.
@@ -72,6 +78,23 @@ impl StreamStart {
     pub fn hold(&mut self, facts: HeldFacts) {
         self.held_cost += facts.facts.cost();
         self.held.push(facts);
+    }
+
+    /// The facts that wait, in their order of arrival.
+    #[must_use]
+    pub fn held(&self) -> &[HeldFacts] {
+        &self.held
+    }
+
+    /// Takes facts that were held before a restore; whether all of them are there is for [`Self::is_whole`] to say.
+    pub fn restore_held(&mut self, facts: Vec<HeldFacts>) {
+        self.held.extend(facts);
+    }
+
+    /// Whether the facts are those whose cost was counted.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.held.iter().map(|held| held.facts.cost()).sum::<usize>() == self.held_cost
     }
 
     /// What is held, in events.

@@ -110,6 +110,27 @@ fn replaced_sessions_errors_and_resyncs_end_nothing() {
     assert_eq!(session.head().ended, None);
 }
 
+/// The facts that were newly held in each of these.
+fn held<'a>(snapshots: &[&'a Snapshot]) -> Vec<(u32, &'a [u8])> {
+    snapshots.iter().filter_map(|snapshot| snapshot.held.as_ref()).map(|(index, facts)| (*index, &facts[..])).collect()
+}
+
+#[test]
+fn facts_that_waited_leave_their_snapshots_once_the_stream_start_is_known() {
+    let (mut session, settings) = (session(), Settings::default());
+    for seq in 1..=3 {
+        handle(&mut session, &settings, 1.0, &audio("r", seq));
+        let snapshot = session.snapshot();
+        assert_eq!(snapshot.held.map(|(index, _)| index), Some(seq as u32 - 1));
+        assert_eq!(snapshot.released, 0);
+    }
+    handle(&mut session, &settings, 0.5, r#"{"type":"collector.stream_start"}"#);
+    let settled = session.snapshot();
+    assert_eq!((settled.held, settled.released, settled.responses.len()), (None, 3, 1));
+    handle(&mut session, &settings, 2.0, &audio("r", 4));
+    assert_eq!(session.snapshot().released, 0);
+}
+
 #[test]
 fn a_snapshot_restores_to_the_same_session_and_carries_only_what_changed() {
     let (mut session, settings) = (session(), Settings::default());
@@ -123,8 +144,10 @@ fn a_snapshot_restores_to_the_same_session_and_carries_only_what_changed() {
     let second = session.snapshot();
     assert_eq!(second.responses.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1]);
     let parts = [(0, &first.responses[0].1[..]), (1, &second.responses[0].1[..])];
-    let restored = SessionCollector::restore(SessionId::from("s"), &second.head, parts).expect("restores");
-    assert_eq!(restored, session);
+    let restored = SessionCollector::restore(SessionId::from("s"), &second.head, held(&[&first, &second]), parts);
+    assert_eq!(restored.expect("restores"), session);
+    let lacks_facts = SessionCollector::restore(SessionId::from("s"), &second.head, held(&[&first]), parts);
+    assert_eq!(lacks_facts, Err(SnapshotError::MissingFacts));
 }
 
 #[test]
@@ -132,7 +155,7 @@ fn a_snapshot_that_cannot_be_trusted_is_refused() {
     let (mut session, settings) = (session(), Settings::default());
     handle(&mut session, &settings, 1.0, r#"{"type":"response.created","response_id":"a"}"#);
     let snapshot = session.snapshot();
-    let restore = |head: &[u8]| SessionCollector::restore(SessionId::from("s"), head, []).err();
+    let restore = |head: &[u8]| SessionCollector::restore(SessionId::from("s"), head, held(&[&snapshot]), []).err();
     assert_eq!(restore(&snapshot.head), Some(SnapshotError::MissingResponse { index: 0, of: 1 }));
     assert_eq!(restore(&[SNAPSHOT_VERSION + 1]), Some(SnapshotError::UnknownVersion(SNAPSHOT_VERSION + 1)));
     assert!(matches!(restore(&snapshot.head[..4]), Some(SnapshotError::Damaged(_))));
@@ -145,7 +168,8 @@ fn a_snapshot_holds_no_text_and_no_audio() {
         "resume_token":"PRIVATE","metadata":{"text":"PRIVATE","stage_metrics":{"0":{"prompt":"PRIVATE"}}}}"#;
     handle(&mut session, &settings, 1.0, json);
     let snapshot = session.snapshot();
-    let all = [snapshot.head, snapshot.responses[0].1.clone()].concat();
+    let held = snapshot.held.expect("its facts wait").1;
+    let all = [snapshot.head, snapshot.responses[0].1.clone(), held].concat();
     assert!(!all.windows(7).any(|window| window == b"PRIVATE"));
 }
 

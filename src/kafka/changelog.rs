@@ -22,6 +22,7 @@ use super::config::Isolation;
 use super::context::Logging;
 use super::errors;
 use super::settings::{Settings, Topics};
+use super::topics::TopicProblem;
 use crate::ids::{Offset, Partition};
 use crate::worker::{BrokerError, RestoreProgress};
 
@@ -33,6 +34,9 @@ const LEAST_LOOKUP: Duration = Duration::from_millis(500);
 const SETTLE_PAUSE: Duration = Duration::from_millis(20);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A read that brings nothing for this long asks whether the broker answers: a reader that lost it says so only once.
+const SILENCE: Duration = Duration::from_secs(5);
+
 /// Records of other partitions that one read may leave for theirs; past it their turn comes first.
 const MAX_BUFFERED_BYTES: usize = 8 << 20;
 
@@ -42,7 +46,7 @@ type Visit<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>);
 /// Reads changelog partitions: any number at once, each in its turn.
 pub struct Changelog {
     settings: Settings,
-    topic: String,
+    topics: Topics,
     /// Made at the first restore, dropped with the last.
     clients: Option<Clients>,
     restores: BTreeMap<Partition, Restore>,
@@ -59,17 +63,29 @@ struct Clients {
 enum Restore {
     /// Transactions below `end` are not all decided.
     Settling {
+        low: Offset,
         end: Offset,
     },
     Reading(Reading),
     Done,
 }
 
-#[derive(Default)]
 struct Reading {
-    /// Key and value of records that came in another partition's turn.
-    buffer: VecDeque<(Vec<u8>, Option<Vec<u8>>)>,
+    /// The next offset to hand over.
+    next: Offset,
+    /// The high watermark when the restore began; what came later is read as well.
+    end: Offset,
+    /// Records that came in another partition's turn.
+    buffer: VecDeque<Buffered>,
     ended: bool,
+    /// When to ask whether the broker answers.
+    silent: Deadline,
+}
+
+struct Buffered {
+    offset: Offset,
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
 }
 
 impl Changelog {
@@ -78,7 +94,7 @@ impl Changelog {
     pub fn new(settings: &Settings, topics: &Topics) -> Self {
         Self {
             settings: settings.clone(),
-            topic: topics.changelog.clone(),
+            topics: topics.clone(),
             clients: None,
             restores: BTreeMap::new(),
             buffered_bytes: 0,
@@ -105,17 +121,19 @@ impl Changelog {
         self.clients.as_ref().ok_or_else(|| BrokerError::Fatal("no changelog partition is open".into()))
     }
 
-    fn start_reading(&mut self, partition: Partition) -> Result<(), BrokerError> {
+    fn start_reading(&mut self, partition: Partition, next: Offset, end: Offset) -> Result<(), BrokerError> {
         let list = self.list(partition)?;
         let reader = &self.clients()?.reader;
         reader.incremental_assign(&list).map_err(|error| errors::other("assign changelog", &error))?;
-        self.restores.insert(partition, Restore::Reading(Reading::default()));
+        let silent = Deadline::after(SILENCE);
+        let reading = Reading { next, end, buffer: VecDeque::new(), ended: false, silent };
+        self.restores.insert(partition, Restore::Reading(reading));
         Ok(())
     }
 
     fn list(&self, partition: Partition) -> Result<TopicPartitionList, BrokerError> {
         let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&self.topic, partition.0, Position::Beginning)
+        list.add_partition_offset(&self.topics.changelog, partition.0, Position::Beginning)
             .map_err(|error| errors::other("assign changelog", &error))?;
         Ok(list)
     }
@@ -123,8 +141,9 @@ impl Changelog {
     /// Hands over what other turns left for this partition; whether that was all of it.
     fn drain(&mut self, partition: Partition, visit: Visit<'_>) -> bool {
         let Some(Restore::Reading(reading)) = self.restores.get_mut(&partition) else { return false };
-        for (key, value) in reading.buffer.drain(..) {
+        for Buffered { offset, key, value } in reading.buffer.drain(..) {
             self.buffered_bytes -= bytes(&key, value.as_deref());
+            reading.next = offset.next();
             visit(&key, value.as_deref());
         }
         reading.ended
@@ -137,12 +156,16 @@ impl Changelog {
             None => {}
             Some(Ok(message)) => {
                 let (key, value) = (message.key().unwrap_or_default(), message.payload());
-                let of = Partition(message.partition());
+                let (of, offset) = (Partition(message.partition()), Offset(message.offset()));
+                let Some(Restore::Reading(reading)) = self.restores.get_mut(&of) else { return Ok(()) };
+                reading.silent = Deadline::after(SILENCE);
                 if of == partition {
+                    reading.next = offset.next();
                     visit(key, value);
-                } else if let Some(Restore::Reading(reading)) = self.restores.get_mut(&of) {
+                } else {
                     self.buffered_bytes += bytes(key, value);
-                    reading.buffer.push_back((key.to_vec(), value.map(<[u8]>::to_vec)));
+                    let value = value.map(<[u8]>::to_vec);
+                    reading.buffer.push_back(Buffered { offset, key: key.to_vec(), value });
                 }
             }
             Some(Err(KafkaError::PartitionEOF(of))) => {
@@ -150,14 +173,69 @@ impl Changelog {
                     reading.ended = true;
                 }
             }
-            Some(Err(error)) => return Err(unreadable(&error, &self.topic, &self.settings.group_id)),
+            Some(Err(error)) => return Err(unreadable(&error, &self.topics.changelog, &self.settings.group_id)),
         }
         Ok(())
     }
 
+    /// The low and the high watermark; for a read_committed client the latter is the last stable offset.
+    fn watermarks(
+        &self,
+        client: fn(&Clients) -> &BaseConsumer<Logging>,
+        partition: Partition,
+        timeout: Duration,
+    ) -> Result<(Offset, Offset), BrokerError> {
+        let (client, topic) = (client(self.clients()?), &self.topics.changelog);
+        // Serves the client's logs, which nobody else does.
+        drop(client.poll(Duration::ZERO));
+        let (low, high) = client.fetch_watermarks(topic, partition.0, timeout).map_err(|error| {
+            let lookup = || errors::lookup(&format!("watermarks of {topic}[{partition}]"), &error);
+            errors::is_unknown(&error)
+                .then(|| self.too_few_partitions(client, partition))
+                .flatten()
+                .unwrap_or_else(lookup)
+        })?;
+        Ok((Offset(low), Offset(high)))
+    }
+
+    /// How far the reading of a partition has come, once it is sure that the broker answers.
+    fn progress(&mut self, partition: Partition) -> Result<RestoreProgress, BrokerError> {
+        let Some(Restore::Reading(reading)) = self.restores.get_mut(&partition) else {
+            return Err(not_open(partition));
+        };
+        let progress = left(reading.next, reading.end);
+        if reading.silent.passed() {
+            reading.silent = Deadline::after(SILENCE);
+            self.watermarks(|clients| &clients.committed, partition, LEAST_LOOKUP)?;
+        }
+        Ok(progress)
+    }
+
+    /// What is wrong when the changelog is there and has no such partition, as after partitions were added to the events
+    /// topic alone.
+    fn too_few_partitions(&self, client: &BaseConsumer<Logging>, partition: Partition) -> Option<BrokerError> {
+        // Of all topics at once: a question about one topic can make the broker create it.
+        let metadata = client.fetch_metadata(None, LOOKUP_TIMEOUT).ok()?;
+        let count = |name: &str| {
+            let found = metadata.topics().iter().find(|topic| topic.name() == name && topic.error().is_none());
+            found.map(|topic| topic.partitions().len()).filter(|count| *count > 0)
+        };
+        let (changelog, events) = (count(&self.topics.changelog)?, count(&self.topics.events)?);
+        let is_missing = usize::try_from(partition.0).is_ok_and(|partition| partition >= changelog);
+        (is_missing && changelog < events).then(|| {
+            let problem = TopicProblem::Partitions {
+                changelog: self.topics.changelog.clone(),
+                changelog_partitions: changelog,
+                events: self.topics.events.clone(),
+                events_partitions: events,
+            };
+            BrokerError::Misconfigured(problem.to_string())
+        })
+    }
+
     /// Takes a partition from the reader.
     fn stop_reading(&mut self, reading: &Reading, partition: Partition) {
-        self.buffered_bytes -= reading.buffer.iter().map(|(key, value)| bytes(key, value.as_deref())).sum::<usize>();
+        self.buffered_bytes -= reading.buffer.iter().map(|r| bytes(&r.key, r.value.as_deref())).sum::<usize>();
         if let (Ok(list), Ok(clients)) = (self.list(partition), self.clients())
             && let Err(error) = clients.reader.incremental_unassign(&list)
         {
@@ -170,28 +248,22 @@ fn bytes(key: &[u8], value: Option<&[u8]>) -> usize {
     key.len() + value.map_or(0, <[u8]>::len)
 }
 
-/// The low and the high watermark; for a read_committed client the latter is the last stable offset.
-fn watermarks(
-    client: &BaseConsumer<Logging>,
-    topic: &str,
-    partition: Partition,
-    timeout: Duration,
-) -> Result<(Offset, Offset), BrokerError> {
-    // Serves the client's logs, which nobody else does.
-    drop(client.poll(Duration::ZERO));
-    match client.fetch_watermarks(topic, partition.0, timeout) {
-        Ok((low, high)) => Ok((Offset(low), Offset(high))),
-        Err(error) => Err(errors::lookup(&format!("watermarks of {topic}[{partition}]"), &error)),
-    }
+fn not_open(partition: Partition) -> BrokerError {
+    BrokerError::Fatal(format!("changelog partition {partition} is not open"))
+}
+
+/// Offsets from `next` to `end`.
+fn left(next: Offset, end: Offset) -> RestoreProgress {
+    RestoreProgress::Restoring { left: Some(u64::try_from(end.0 - next.0).unwrap_or(0)) }
 }
 
 impl crate::worker::ChangelogReader for Changelog {
     fn open(&mut self, partition: Partition) -> Result<(), BrokerError> {
         self.stop(partition);
         self.connect()?;
-        let (low, end) = watermarks(&self.clients()?.uncommitted, &self.topic, partition, LOOKUP_TIMEOUT)?;
+        let (low, end) = self.watermarks(|clients| &clients.uncommitted, partition, LOOKUP_TIMEOUT)?;
         debug!(%partition, %low, %end, "changelog restore opened");
-        let restore = if low == end { Restore::Done } else { Restore::Settling { end } };
+        let restore = if low == end { Restore::Done } else { Restore::Settling { low, end } };
         self.restores.insert(partition, restore);
         Ok(())
     }
@@ -205,16 +277,19 @@ impl crate::worker::ChangelogReader for Changelog {
         let deadline = Deadline::after(budget);
         loop {
             match self.restores.get(&partition) {
-                None => return Err(BrokerError::Fatal(format!("changelog partition {partition} is not open"))),
+                None => return Err(not_open(partition)),
                 Some(Restore::Done) => return Ok(RestoreProgress::Done),
-                Some(Restore::Settling { end }) => {
-                    let end = *end;
+                Some(Restore::Settling { low, end }) => {
+                    let (low, end) = (*low, *end);
                     let timeout = deadline.remaining().max(LEAST_LOOKUP);
-                    let (_, stable) = watermarks(&self.clients()?.committed, &self.topic, partition, timeout)?;
+                    let (_, stable) = self.watermarks(|clients| &clients.committed, partition, timeout)?;
                     if stable >= end {
-                        self.start_reading(partition)?;
+                        self.start_reading(partition, low, end)?;
                     } else {
                         thread::sleep(SETTLE_PAUSE.min(deadline.remaining()));
+                    }
+                    if deadline.passed() {
+                        return Ok(left(low, end));
                     }
                 }
                 Some(Restore::Reading(_)) => {
@@ -224,14 +299,14 @@ impl crate::worker::ChangelogReader for Changelog {
                         }
                         return Ok(RestoreProgress::Done);
                     }
-                    if self.buffered_bytes >= MAX_BUFFERED_BYTES {
-                        return Ok(RestoreProgress::Restoring);
+                    let is_full = self.buffered_bytes >= MAX_BUFFERED_BYTES;
+                    if !is_full {
+                        self.poll(partition, deadline.remaining(), visit)?;
                     }
-                    self.poll(partition, deadline.remaining(), visit)?;
+                    if is_full || deadline.passed() {
+                        return self.progress(partition);
+                    }
                 }
-            }
-            if deadline.passed() {
-                return Ok(RestoreProgress::Restoring);
             }
         }
     }

@@ -16,9 +16,10 @@ use super::assignment::Assignment;
 use super::client::{Deadline, drop_within};
 use super::group::{Group, Rebalance, accept_none, is_cooperative, locked, release_all};
 use super::settings::{Settings, Topics};
-use super::{errors, records};
+use super::{errors, offsets, records};
 use crate::clock::SystemClock;
 use crate::ids::{Offset, Partition};
+use crate::task::CommittedOffset;
 use crate::time::Clock;
 use crate::worker::{BrokerError, Polled, Start};
 
@@ -154,10 +155,11 @@ impl crate::worker::Consumer for Consumer {
             .iter()
             .map(|element| {
                 element.error().map_err(|error| errors::lookup("committed offsets", &error))?;
-                let committed = match element.offset() {
+                let offset = match element.offset() {
                     Position::Offset(offset) => Some(Offset(offset)),
                     _ => None,
                 };
+                let committed = CommittedOffset { offset, has_state: element.metadata() == offsets::HAS_STATE };
                 Ok(Start { partition: Partition(element.partition()), committed })
             })
             .collect()
@@ -180,11 +182,11 @@ impl crate::worker::Consumer for Consumer {
             }
         }
         for start in &starts {
-            self.assignment.assign(start.partition, start.committed);
+            self.assignment.assign(start.partition, start.committed.offset);
             locked(&client.context().ends).remove(&start.partition);
         }
         let assigned = if cooperative {
-            client.incremental_assign(&self.list(starts.iter().map(|start| (start.partition, start.committed))))
+            client.incremental_assign(&self.list(starts.iter().map(|start| (start.partition, start.committed.offset))))
         } else {
             client.assign(&self.list(self.assignment.at_client().map(|(partition, next, _)| (partition, next))))
         };
@@ -243,7 +245,7 @@ impl crate::worker::Consumer for Consumer {
         if offsets.is_empty() {
             return Ok(());
         }
-        let list = self.list(offsets.iter().map(|(partition, offset)| (*partition, Some(*offset))));
+        let list = offsets::to_commit(&self.topic, offsets);
         let committed = open(&self.client)?.commit(&list, CommitMode::Sync);
         committed.map_err(|error| errors::offset_commit(&error, &self.group))
     }

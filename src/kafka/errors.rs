@@ -102,6 +102,14 @@ pub(super) fn lookup(call: &str, error: &KafkaError) -> BrokerError {
     }
 }
 
+/// Whether the broker or the client knows no such topic or partition.
+pub(super) fn is_unknown(error: &KafkaError) -> bool {
+    matches!(
+        error.rdkafka_error_code(),
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition)
+    )
+}
+
 /// A client that can't be made.
 pub(super) fn creation(what: &str, error: &KafkaError) -> BrokerError {
     BrokerError::Fatal(format!("the kafka {what} can't be made: {}", properties::why_not_made(error)))

@@ -13,6 +13,7 @@ mod context;
 mod embedded;
 mod errors;
 mod group;
+mod offsets;
 mod producer;
 mod properties;
 mod records;

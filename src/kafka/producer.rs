@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use rdkafka::Offset as Position;
-use rdkafka::TopicPartitionList;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, PurgeConfig};
@@ -13,7 +11,7 @@ use super::client::{Deadline, drop_within};
 use super::consumer::GroupMetadata;
 use super::settings::{DeadLetterPayload, Settings, Topics};
 use super::transaction::{self, Deliveries};
-use super::{context, errors, records};
+use super::{context, errors, offsets, records};
 use crate::ids::{Offset, Partition};
 use crate::task::DeadLetter;
 use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee};
@@ -141,11 +139,7 @@ impl crate::worker::Producer for Producer {
         if !self.is_transactional() || offsets.is_empty() {
             return Ok(());
         }
-        let mut list = TopicPartitionList::new();
-        for (partition, offset) in offsets {
-            list.add_partition_offset(&self.topics.events, partition.0, Position::Offset(offset.0))
-                .map_err(|error| errors::other("send offsets", &error))?;
-        }
+        let list = offsets::to_commit(&self.topics.events, offsets);
         let deadline = Deadline::after(self.timeout);
         loop {
             let result = self.client().send_offsets_to_transaction(&list, &group.0, deadline.remaining());

@@ -22,6 +22,9 @@ use super::settings::{Settings, Topics};
 /// Time that a question to a broker needs at most, if it is to be answered at all.
 const LAST_TRY: Duration = Duration::from_secs(1);
 
+/// The open segment is never compacted, and a restore reads all of it; as small as Kafka Streams makes it.
+const CHANGELOG_SEGMENT_BYTES: &str = "52428800";
+
 /// Why the service can't start on this cluster.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CheckError {
@@ -41,8 +44,8 @@ pub enum TopicProblem {
     #[error("topic {topic} does not exist: create it, or set topics.create = true")]
     Missing { topic: String },
     #[error(
-        "topic {changelog} has {changelog_partitions} partitions and {events} has {events_partitions}: they must be equal; \
-         recreate the changelog (which loses open sessions), or add partitions to the smaller one while no session is open"
+        "topic {changelog} has {changelog_partitions} partitions and {events} has {events_partitions}: they must be equal; {}",
+        partitions_remedy(changelog, *changelog_partitions, events, *events_partitions)
     )]
     Partitions { changelog: String, changelog_partitions: usize, events: String, events_partitions: usize },
     #[error(
@@ -58,6 +61,17 @@ pub enum TopicProblem {
     NotCreated { topic: String, reason: String },
     #[error("the kafka client can't be made: {0}")]
     Client(String),
+}
+
+fn partitions_remedy(changelog: &str, changelog_partitions: usize, events: &str, events_partitions: usize) -> String {
+    if changelog_partitions < events_partitions {
+        // Each task writes to its own partition by number, so what is there stays where it belongs.
+        format!("add partitions to {changelog} until it has {events_partitions}, which loses nothing")
+    } else {
+        format!(
+            "recreate {changelog} (which loses open sessions), or add partitions to {events} while no session is open"
+        )
+    }
 }
 
 /// What the cluster says of itself.
@@ -182,7 +196,10 @@ fn create(
         .filter(|(_, partitions)| partitions.is_none())
         .map(|(name, _)| {
             let topic = NewTopic::new(name, partitions(name), TopicReplication::Fixed(topics.replication_factor));
-            if *name == topics.changelog { topic.set("cleanup.policy", "compact") } else { topic }
+            if *name != topics.changelog {
+                return topic;
+            }
+            topic.set("cleanup.policy", "compact").set("segment.bytes", CHANGELOG_SEGMENT_BYTES)
         })
         .collect();
     let options =

@@ -32,6 +32,7 @@ pub(super) struct Catalog {
     pub changelog_records: IntCounter,
     pub changelog_bytes: IntCounter,
     pub restored_snapshots: IntCounter,
+    pub restore_records_left: IntGaugeVec,
     pub sessions_open: IntGaugeVec,
     pub lag_records: IntGaugeVec,
     pub lag_seconds: GaugeVec,
@@ -110,9 +111,14 @@ impl Catalog {
                 "duplex_restored_snapshots_total",
                 "Changelog records read to restore the sessions of partitions newly owned.",
             ),
+            restore_records_left: to.int_gauges(
+                "duplex_restore_records_left",
+                "Changelog records a partition has still to read before its task runs, at most; no series once it runs.",
+                &["partition"],
+            ),
             sessions_open: to.int_gauges(
                 "duplex_sessions_open",
-                "Sessions open after the last commit of a partition.",
+                "Sessions open after the last commit of a partition, or its restore.",
                 &["partition"],
             ),
             lag_records: to.int_gauges(

@@ -73,7 +73,7 @@ impl Health {
             if !worker.has_joined() {
                 against.push(format!("worker {number}: no assignment yet"));
             }
-            restoring.extend(worker.partitions_in(TaskState::Restoring));
+            restoring.extend(worker.restores());
             let running: Vec<_> = worker.partitions_in(TaskState::Running).collect();
             stands.push(match running.is_empty() {
                 // The group has more members than partitions: this one takes over when another leaves.
@@ -81,10 +81,11 @@ impl Health {
                 false => format!("worker {number}: running {}", list(&running)),
             });
         }
-        if !restoring.is_empty() {
-            restoring.sort_unstable();
-            against.push(format!("restoring {}", list(&restoring)));
-        }
+        restoring.sort_unstable();
+        against.extend(restoring.into_iter().map(|(partition, left)| match left {
+            Some(left) => format!("partition {partition} restoring, {left} records left"),
+            None => format!("partition {partition} restoring"),
+        }));
         if self.0.awaits_run_view.load(Ordering::Relaxed) {
             against.push("the run view has not caught up with the bundles topic".to_owned());
         }
@@ -167,9 +168,10 @@ mod tests {
         lock(&worker).task(Partition(3), TaskState::Restoring);
         lock(&worker).task(Partition(0), TaskState::Restoring);
         lock(&worker).task(Partition(1), TaskState::Running);
-        assert_eq!(health.readiness(), fails(&["restoring 2 partitions: 0, 3"]));
+        assert_eq!(health.readiness(), fails(&["partition 0 restoring", "partition 3 restoring"]));
+        lock(&worker).restoring(Partition(3), Some(12_345));
         lock(&worker).task(Partition(0), TaskState::Running);
-        assert_eq!(health.readiness(), fails(&["restoring 1 partition: 3"]));
+        assert_eq!(health.readiness(), fails(&["partition 3 restoring, 12345 records left"]));
         lock(&worker).task(Partition(3), TaskState::Running);
         assert_eq!(health.readiness(), passes(&["ready", "worker 0: running 3 partitions: 0, 1, 3"]));
         lock(&worker).connected(false);

@@ -77,6 +77,23 @@ impl WorkerObserver {
         }
     }
 
+    fn tell_open(&self, partition: Partition, sessions: usize) {
+        if self.owns(partition) {
+            let open = i64::try_from(sessions).unwrap_or(i64::MAX);
+            self.metrics.catalog().sessions_open.with_label_values(&[partition.to_string()]).set(open);
+        }
+    }
+
+    /// Unknown, or nothing to restore any more: no sample, no series.
+    fn tell_left(&self, partition: Partition, left: Option<u64>) {
+        let gauge = &self.metrics.catalog().restore_records_left;
+        let label = [partition.to_string()];
+        match left {
+            Some(left) => gauge.with_label_values(&label).set(i64::try_from(left).unwrap_or(i64::MAX)),
+            None => drop(gauge.remove_label_values(&label)),
+        }
+    }
+
     fn remove_series(&self, partition: Partition) {
         // A partition lost by one worker may run at another of this process already.
         if self.health.owns(partition) {
@@ -88,6 +105,7 @@ impl WorkerObserver {
         let _ = catalog.sessions_open.remove_label_values(&[&label]);
         let _ = catalog.lag_records.remove_label_values(&[&label]);
         let _ = catalog.lag_seconds.remove_label_values(&[&label]);
+        let _ = catalog.restore_records_left.remove_label_values(&[&label]);
     }
 
     fn owns(&self, partition: Partition) -> bool {
@@ -105,10 +123,7 @@ impl Observer for WorkerObserver {
         catalog.changelog_records.inc_by(commit.changelog_records as u64);
         catalog.changelog_bytes.inc_by(commit.changelog_bytes as u64);
         for (partition, open) in commit.open_sessions {
-            if self.owns(*partition) {
-                let open = i64::try_from(*open).unwrap_or(i64::MAX);
-                catalog.sessions_open.with_label_values(&[partition.to_string()]).set(open);
-            }
+            self.tell_open(*partition, *open);
         }
     }
 
@@ -124,10 +139,24 @@ impl Observer for WorkerObserver {
         self.count_restored(partition, restored);
         let before = health::lock(&self.own).task(partition, state);
         self.count_states(before, state);
+        if state == TaskState::Running {
+            self.tell_left(partition, None);
+        }
         if state == TaskState::Closed {
             self.restored.remove(&partition);
             self.remove_series(partition);
         }
+    }
+
+    fn restoring(&mut self, partition: Partition, left: Option<u64>) {
+        if self.owns(partition) {
+            health::lock(&self.own).restoring(partition, left);
+            self.tell_left(partition, left);
+        }
+    }
+
+    fn restored(&mut self, partition: Partition, open_sessions: usize) {
+        self.tell_open(partition, open_sessions);
     }
 
     fn lag(&mut self, partition: Partition, lag: Lag) {
@@ -339,6 +368,40 @@ mod tests {
         assert_eq!(process.series("duplex_restored"), ["duplex_restored_snapshots_total 12"]);
         worker.task(P0, TaskState::Restoring, 5);
         assert_eq!(process.series("duplex_restored"), ["duplex_restored_snapshots_total 17"]);
+    }
+
+    #[test]
+    fn sessions_that_were_restored_are_open_before_the_first_commit() {
+        let process = Process::new();
+        let mut worker = process.worker();
+        worker.task(P0, TaskState::Running, 7);
+        worker.restored(P0, 30);
+        assert_eq!(process.series("duplex_sessions_open{"), ["duplex_sessions_open{partition=\"0\"} 30"]);
+        worker.task(P0, TaskState::Closed, 0);
+        assert_eq!(process.series("duplex_sessions_open{"), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_left_of_a_restore_is_shown_until_the_task_runs_or_leaves() {
+        let process = Process::new();
+        let mut worker = process.worker();
+        let left = || process.series("duplex_restore_records_left");
+        worker.restoring(P0, Some(9));
+        assert_eq!(left(), [""; 0], "nobody owns it yet");
+        for partition in [P0, P1] {
+            worker.task(partition, TaskState::Restoring, 0);
+            worker.restoring(partition, Some(12_345));
+        }
+        worker.restoring(P0, Some(7));
+        let shown = |partition, n| format!("duplex_restore_records_left{{partition=\"{partition}\"}} {n}");
+        assert_eq!(left(), [shown(0, 7), shown(1, 12_345)]);
+        worker.restoring(P1, None);
+        assert_eq!(left(), [shown(0, 7)]);
+        worker.restoring(P1, Some(3));
+        worker.task(P0, TaskState::Running, 7);
+        assert_eq!(left(), [shown(1, 3)]);
+        worker.task(P1, TaskState::Closed, 0);
+        assert_eq!(left(), [""; 0]);
     }
 
     #[test]

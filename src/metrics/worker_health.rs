@@ -30,6 +30,8 @@ pub(super) struct WorkerHealth {
 #[derive(Debug)]
 struct PartitionHealth {
     state: TaskState,
+    /// Changelog records left to restore; `None` while unknown, and once the task runs.
+    left: Option<u64>,
     /// Not over 0 while unknown.
     lag_records: i64,
     position: Option<Offset>,
@@ -59,6 +61,12 @@ impl WorkerHealth {
     /// The partitions in this state, in order.
     pub fn partitions_in(&self, state: TaskState) -> impl Iterator<Item = Partition> {
         self.partitions.iter().filter(move |(_, partition)| partition.state == state).map(|(id, _)| *id)
+    }
+
+    /// The partitions being restored, in order, with the changelog records left to read.
+    pub fn restores(&self) -> impl Iterator<Item = (Partition, Option<u64>)> {
+        let restoring = self.partitions.iter().filter(|(_, partition)| partition.state == TaskState::Restoring);
+        restoring.map(|(id, partition)| (*id, partition.left))
     }
 
     pub fn polled(&mut self, at: Duration) {
@@ -91,15 +99,23 @@ impl WorkerHealth {
                     Some(owned) if owned.state == state => Some(state),
                     Some(owned) => {
                         owned.unmoved_since = unmoved_since;
+                        owned.left = None;
                         Some(std::mem::replace(&mut owned.state, state))
                     }
                     None => {
-                        let owned = PartitionHealth { state, lag_records: 0, position: None, unmoved_since };
+                        let owned =
+                            PartitionHealth { state, left: None, lag_records: 0, position: None, unmoved_since };
                         self.partitions.insert(partition, owned);
                         None
                     }
                 }
             }
+        }
+    }
+
+    pub fn restoring(&mut self, partition: Partition, left: Option<u64>) {
+        if let Some(owned) = self.partitions.get_mut(&partition) {
+            owned.left = left;
         }
     }
 

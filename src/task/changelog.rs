@@ -2,18 +2,19 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `T` | the task's time |
+//! | `T` | the [checkpoint](Checkpoint): the task's time, the offset and what else belongs to this state |
 //! | `S` session id | a session's head |
 //! | `R` index, session id | one of its responses |
+//! | `H` index, session id | some of its facts that wait for the stream start |
 //! | `C` session id | the marker of a finished session |
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::batch::ChangelogEntry;
-use crate::collector::{SessionCollector, SnapshotError, decode, encode};
+use super::checkpoint::{Checkpoint, RestoreError};
+use crate::collector::{SessionCollector, decode, encode, version};
 use crate::ids::SessionId;
 use crate::time::Timestamp;
 
@@ -27,9 +28,10 @@ pub struct ClosedMarker {
 /// A key of the changelog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key<'a> {
-    Time,
+    Checkpoint,
     Session(&'a str),
     Response(&'a str, u32),
+    Held(&'a str, u32),
     Closed(&'a str),
 }
 
@@ -38,9 +40,10 @@ impl<'a> Key<'a> {
     #[must_use]
     pub fn encode(self) -> Vec<u8> {
         match self {
-            Self::Time => b"T".to_vec(),
+            Self::Checkpoint => b"T".to_vec(),
             Self::Session(id) => [b"S", id.as_bytes()].concat(),
             Self::Response(id, index) => [b"R", &index.to_be_bytes()[..], id.as_bytes()].concat(),
+            Self::Held(id, index) => [b"H", &index.to_be_bytes()[..], id.as_bytes()].concat(),
             Self::Closed(id) => [b"C", id.as_bytes()].concat(),
         }
     }
@@ -48,12 +51,13 @@ impl<'a> Key<'a> {
     fn decode(key: &'a [u8]) -> Option<Self> {
         let (kind, rest) = key.split_first()?;
         match kind {
-            b'T' if rest.is_empty() => Some(Self::Time),
+            b'T' if rest.is_empty() => Some(Self::Checkpoint),
             b'S' => Some(Self::Session(str::from_utf8(rest).ok()?)),
             b'C' => Some(Self::Closed(str::from_utf8(rest).ok()?)),
-            b'R' => {
+            b'R' | b'H' => {
                 let (index, id) = rest.split_first_chunk::<4>()?;
-                Some(Self::Response(str::from_utf8(id).ok()?, u32::from_be_bytes(*index)))
+                let (id, index) = (str::from_utf8(id).ok()?, u32::from_be_bytes(*index));
+                Some(if *kind == b'R' { Self::Response(id, index) } else { Self::Held(id, index) })
             }
             _ => None,
         }
@@ -72,27 +76,41 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Why a partition's state can't be restored: the task must not start.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum RestoreError {
-    #[error("the changelog has a key of an unknown kind, {0:?}; is it another program's topic, or a newer release's?")]
-    UnknownKey(Option<char>),
-    #[error(
-        "the changelog has state, but the group has no committed offset: it expired, or kafka.group_id was changed; \
-         set the group's offset, or give the group a changelog of its own"
-    )]
-    OffsetsLost,
-    #[error("{what}: {source}")]
-    Snapshot { what: &'static str, source: SnapshotError },
-}
-
 /// The changelog as it was read, the last value of each key.
 #[derive(Debug, Default)]
 pub struct ChangelogState {
-    pub now: Option<Timestamp>,
-    pub closed: BTreeMap<SessionId, ClosedMarker>,
-    heads: BTreeMap<SessionId, Vec<u8>>,
-    responses: HashMap<SessionId, BTreeMap<u32, Vec<u8>>>,
+    pub(super) now: Option<Timestamp>,
+    pub(super) closed: BTreeMap<SessionId, ClosedMarker>,
+    /// `None` also where version 1 wrote it, which knew the time only.
+    pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) heads: BTreeMap<SessionId, Vec<u8>>,
+    responses: Parts,
+    held: Parts,
+}
+
+/// Snapshots of parts of sessions, by index.
+#[derive(Debug, Default)]
+struct Parts(HashMap<SessionId, BTreeMap<u32, Vec<u8>>>);
+
+impl Parts {
+    fn apply(&mut self, id: &str, index: u32, snapshot: Option<&[u8]>) {
+        if let Some(snapshot) = snapshot {
+            self.0.entry(id.into()).or_default().insert(index, snapshot.to_vec());
+        } else if let Some(parts) = self.0.get_mut(id) {
+            parts.remove(&index);
+            if parts.is_empty() {
+                self.0.remove(id);
+            }
+        }
+    }
+
+    fn take(&mut self, id: &SessionId) -> BTreeMap<u32, Vec<u8>> {
+        self.0.remove(id).unwrap_or_default()
+    }
+}
+
+fn slices(parts: &BTreeMap<u32, Vec<u8>>) -> impl Iterator<Item = (u32, &[u8])> {
+    parts.iter().map(|(index, snapshot)| (*index, snapshot.as_slice()))
 }
 
 impl ChangelogState {
@@ -103,19 +121,18 @@ impl ChangelogState {
     pub fn apply(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), RestoreError> {
         let unknown = || RestoreError::UnknownKey(key.first().map(|b| char::from(*b)));
         match (Key::decode(key).ok_or_else(unknown)?, value) {
-            (Key::Time, value) => {
-                self.now = value.map(|value| parse("the task's time", value)).transpose()?;
+            (Key::Checkpoint, Some(value)) if version(value) == Some(1) => {
+                self.now = Some(parse("the task's time", value)?);
+                self.checkpoint = None;
+            }
+            (Key::Checkpoint, value) => {
+                self.checkpoint = value.map(|value| parse("the checkpoint", value)).transpose()?;
+                self.now = self.checkpoint.and_then(|checkpoint: Checkpoint| checkpoint.now);
             }
             (Key::Session(id), Some(value)) => drop(self.heads.insert(id.into(), value.to_vec())),
             (Key::Session(id), None) => drop(self.heads.remove(id)),
-            (Key::Response(id, index), Some(value)) => {
-                self.responses.entry(id.into()).or_default().insert(index, value.to_vec());
-            }
-            (Key::Response(id, index), None) => {
-                if let Some(responses) = self.responses.get_mut(id) {
-                    responses.remove(&index);
-                }
-            }
+            (Key::Response(id, index), value) => self.responses.apply(id, index, value),
+            (Key::Held(id, index), value) => self.held.apply(id, index, value),
             (Key::Closed(id), Some(value)) => {
                 self.closed.insert(id.into(), parse("the marker of a finished session", value)?);
             }
@@ -132,9 +149,8 @@ impl ChangelogState {
         self.heads
             .iter()
             .map(|(id, head)| {
-                let responses = self.responses.remove(id).unwrap_or_default();
-                let parts = responses.iter().map(|(index, snapshot)| (*index, snapshot.as_slice()));
-                SessionCollector::restore(id.clone(), head, parts)
+                let [held, responses] = [&mut self.held, &mut self.responses].map(|parts| parts.take(id));
+                SessionCollector::restore(id.clone(), head, slices(&held), slices(&responses))
                     .map_err(|source| RestoreError::Snapshot { what: "an open session", source })
             })
             .collect()
@@ -148,10 +164,18 @@ fn parse<T: serde::de::DeserializeOwned>(what: &'static str, value: &[u8]) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collector::{SNAPSHOT_VERSION, SnapshotError};
 
     #[test]
     fn keys_survive_the_way_there_and_back() {
-        for key in [Key::Time, Key::Session("R"), Key::Session(""), Key::Response("s", u32::MAX), Key::Closed("T")] {
+        for key in [
+            Key::Checkpoint,
+            Key::Session("R"),
+            Key::Session(""),
+            Key::Response("s", u32::MAX),
+            Key::Held("s", 1),
+            Key::Closed("T"),
+        ] {
             assert_eq!(Key::decode(&key.encode()), Some(key));
         }
     }
@@ -160,9 +184,9 @@ mod tests {
     fn a_record_of_another_program_stops_the_restore() {
         let mut state = ChangelogState::default();
         assert_eq!(state.apply(b"x1", Some(b"")), Err(RestoreError::UnknownKey(Some('x'))));
-        let newer = SnapshotError::UnknownVersion(2);
-        let expected = RestoreError::Snapshot { what: "the task's time", source: newer };
-        assert_eq!(state.apply(b"T", Some(&[2, 0])), Err(expected));
+        let newer = SnapshotError::UnknownVersion(SNAPSHOT_VERSION + 1);
+        let expected = RestoreError::Snapshot { what: "the checkpoint", source: newer };
+        assert_eq!(state.apply(b"T", Some(&[SNAPSHOT_VERSION + 1, 0])), Err(expected));
     }
 
     #[test]

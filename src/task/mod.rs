@@ -4,6 +4,7 @@
 
 mod batch;
 mod changelog;
+mod checkpoint;
 mod clock;
 mod identify;
 mod partition;
@@ -12,6 +13,7 @@ mod record;
 mod tests;
 
 pub use batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, Outcome};
-pub use changelog::{ChangelogState, ClosedMarker, Key, RestoreError};
+pub use changelog::{ChangelogState, ClosedMarker, Key};
+pub use checkpoint::{Checkpoint, CommittedOffset, RestoreError};
 pub use partition::PartitionTask;
 pub use record::{Header, Record};

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, Outcome};
-use super::changelog::{ChangelogState, ClosedMarker, Key, RestoreError};
+use super::changelog::{ChangelogState, ClosedMarker, Key};
+use super::checkpoint::{Checkpoint, RestoreError};
 use super::clock::TaskClock;
 use super::identify;
 use super::record::Record;
@@ -172,17 +173,23 @@ impl PartitionTask {
             // Those that ended since have their tombstones already; one that ended and opened again comes twice.
             if let Some(open) = self.sessions.get_mut(id).filter(|open| open.is_dirty) {
                 open.is_dirty = false;
-                let Snapshot { head, responses } = open.session.snapshot();
-                changelog.push(Key::Session(id.as_str()).put_bytes(head));
-                let parts = responses.into_iter();
-                changelog.extend(parts.map(|(index, part)| Key::Response(id.as_str(), index).put_bytes(part)));
+                let Snapshot { head, responses, held, released } = open.session.snapshot();
+                let id = id.as_str();
+                changelog.push(Key::Session(id).put_bytes(head));
+                changelog.extend(responses.into_iter().map(|(index, part)| Key::Response(id, index).put_bytes(part)));
+                changelog.extend(held.map(|(index, part)| Key::Held(id, index).put_bytes(part)));
+                changelog.extend((0..released).map(|index| Key::Held(id, index).tombstone()));
                 open.in_changelog = Some(open.session.response_count());
             }
         }
-        if let Some(now) = now.filter(|now| Some(*now) != self.recorded_time) {
-            changelog.push(Key::Time.put(&now));
-            self.recorded_time = Some(now);
-        }
+        self.recorded_time = now;
+        let count = |sessions: usize| u64::try_from(sessions).expect("a count fits");
+        changelog.push(Key::Checkpoint.put(&Checkpoint {
+            now,
+            next_offset: self.next_offset,
+            open_sessions: count(self.sessions.len()),
+            closed_sessions: count(self.closed.len()),
+        }));
         Some(CommitBatch {
             partition: self.source.partition,
             next_offset: self.next_offset,
@@ -300,12 +307,14 @@ impl PartitionTask {
     fn finish(&mut self, id: &SessionId, reason: EndReason, now: Timestamp) {
         let Open { mut session, timer, in_changelog, .. } = self.sessions.remove(id).expect("a session ends once");
         self.timers.remove(&(timer, id.clone()));
+        let held = session.held_snapshots();
         session.finish(&self.settings);
         let assembled = assemble(&session, reason, &self.source, self.settings.limits.bundle_bytes);
         let pending = &mut self.pending;
         if let Some(responses) = in_changelog {
             pending.changelog.push(Key::Session(id.as_str()).tombstone());
             pending.changelog.extend((0..responses).map(|index| Key::Response(id.as_str(), index).tombstone()));
+            pending.changelog.extend((0..held).map(|index| Key::Held(id.as_str(), index).tombstone()));
         }
         let marker = ClosedMarker { until: now + self.settings.closed_retention };
         pending.changelog.push(Key::Closed(id.as_str()).put(&marker));
@@ -314,7 +323,8 @@ impl PartitionTask {
         pending.counts.truncated += u64::from(assembled.truncated);
         pending.counts.unreadable_values += assembled.unreadable_values;
         *pending.counts.sessions_finished.entry(reason).or_default() += 1;
-        pending.bytes += assembled.json.len() + TOMBSTONE_BYTES * (2 + in_changelog.unwrap_or(0) as usize);
+        pending.bytes +=
+            assembled.json.len() + TOMBSTONE_BYTES * (2 + in_changelog.unwrap_or(0) as usize + held as usize);
         pending.bundles.push(Bundle { session_id: id.clone(), end_reason: reason, json: assembled.json });
     }
 

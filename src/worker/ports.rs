@@ -8,7 +8,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::ids::{Offset, Partition};
-use crate::task::{Bundle, ChangelogEntry, Counts, DeadLetter, Record};
+use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, Record};
 
 /// What went wrong at the broker, by what the caller must do.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -25,6 +25,9 @@ pub enum BrokerError {
     /// The committed offset is no longer on the broker: going on would skip records silently.
     #[error("records were deleted before they were read: {0}")]
     RecordsLost(String),
+    /// The topics can't work together; the text says what a person is to do.
+    #[error("{0}")]
+    Misconfigured(String),
     /// The client can't go on.
     #[error("{0}")]
     Fatal(String),
@@ -48,8 +51,8 @@ pub enum Polled<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
     pub partition: Partition,
-    /// The group's committed offset; `None` where it never committed: from the beginning.
-    pub committed: Option<Offset>,
+    /// Without an offset it is read from its beginning.
+    pub committed: CommittedOffset,
 }
 
 /// A member of the consumer group.
@@ -93,7 +96,7 @@ pub trait Consumer {
     /// `Abortable` when this member has not joined its group.
     fn group_metadata(&mut self) -> Result<Self::GroupMetadata, BrokerError>;
 
-    /// Commits offsets outside a transaction, for `at_least_once`.
+    /// Commits offsets outside a transaction, for `at_least_once`, with the mark that state goes with them.
     ///
     /// # Errors
     /// As for a transaction's commit.
@@ -140,7 +143,7 @@ pub trait Producer {
     /// `Abortable` when it can't be queued or delivered.
     fn send(&mut self, record: Outgoing<'_>) -> Result<(), BrokerError>;
 
-    /// Adds input offsets to the transaction.
+    /// Adds input offsets to the transaction, with the mark that state goes with them.
     ///
     /// # Errors
     /// `Abortable` when the group has moved on, `Fenced` or `Fatal`.
@@ -164,7 +167,11 @@ pub trait Producer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RestoreProgress {
     /// The end is not settled yet, or records are left.
-    Restoring,
+    Restoring {
+        /// Offsets between the position and the end, so records at most: transaction markers and compaction take some.
+        /// `None` while unknown.
+        left: Option<u64>,
+    },
     /// Every record below the high watermark was read.
     Done,
 }
@@ -174,7 +181,7 @@ pub trait ChangelogReader {
     /// Begins a restore of `partition`; the end is the high watermark of now, pending transactions included.
     ///
     /// # Errors
-    /// `Retriable` while the broker is not there.
+    /// `Retriable` while the broker is not there, `Misconfigured` when the changelog has no such partition.
     fn open(&mut self, partition: Partition) -> Result<(), BrokerError>;
 
     /// Reads for up to `budget` and hands each entry to `visit`: key, value, offset.
@@ -235,6 +242,10 @@ pub trait Observer {
     fn joined(&mut self);
     /// A task changed state; `restored` are the changelog records read so far.
     fn task(&mut self, partition: Partition, state: TaskState, restored: u64);
+    /// How many records of its changelog a restoring task has still to read, at most; `None` while unknown.
+    fn restoring(&mut self, partition: Partition, left: Option<u64>);
+    /// A restored task brought so many open sessions back.
+    fn restored(&mut self, partition: Partition, open_sessions: usize);
     /// A task's distance to its partition's end.
     fn lag(&mut self, partition: Partition, lag: Lag);
     /// The loop went round, at this monotonic time.

@@ -44,7 +44,8 @@ pub enum WorkerError {
     #[error("partition {partition} can't be restored: {source}")]
     Restore { partition: Partition, source: RestoreError },
     #[error(
-        "restore of partition {0} has read nothing for {1:?}; is a transaction on the changelog left open, or the broker gone?"
+        "restore of partition {0} has read nothing for {1:?} although the broker answers: a transaction on the changelog is \
+         left open; it ends by its transaction.timeout.ms, or see kafka-transactions.sh find-hanging"
     )]
     RestoreStalled(Partition, Duration),
 }
@@ -276,6 +277,7 @@ where
                 match self.changelog.open(partition) {
                     Ok(()) => restoring.is_open = true,
                     Err(e) => {
+                        restoring.progressed_at = now;
                         unreachable = Some(e);
                         continue;
                     }
@@ -294,13 +296,20 @@ where
             if restoring.records > before {
                 restoring.progressed_at = now;
                 self.observer.task(partition, TaskState::Restoring, restoring.records);
-            } else if now.saturating_sub(restoring.progressed_at) >= self.settings.restore_timeout {
-                return Err(WorkerError::RestoreStalled(partition, self.settings.restore_timeout));
             }
             match progress {
                 Ok(RestoreProgress::Done) => read.push((restoring.start, restoring.records, restoring.overtaken)),
-                Ok(RestoreProgress::Restoring) => {}
-                Err(e) => unreachable = Some(e),
+                Ok(RestoreProgress::Restoring { left }) => {
+                    self.observer.restoring(partition, left);
+                    if now.saturating_sub(restoring.progressed_at) >= self.settings.restore_timeout {
+                        return Err(WorkerError::RestoreStalled(partition, self.settings.restore_timeout));
+                    }
+                }
+                Err(e) => {
+                    // Nobody can read while the broker is away, and a new process could not either.
+                    restoring.progressed_at = now;
+                    unreachable = Some(e);
+                }
             }
         }
         for (start, records, overtaken) in read {
@@ -314,7 +323,8 @@ where
             }
             self.consumer.resume(partition)?;
             self.observer.task(partition, TaskState::Running, records);
-            info!(%partition, records, from = start.committed.map(|offset| offset.0), "task restored");
+            self.observer.restored(partition, self.tasks.open_sessions_of(partition));
+            info!(%partition, records, from = start.committed.offset.map(|offset| offset.0), "task restored");
         }
         unreachable.map_or(Ok(()), |e| self.retriable(e))
     }
@@ -350,7 +360,7 @@ where
 
     /// Gives up a transaction: its tasks are ahead of what the broker has, so they are restored anew.
     fn abort(&mut self, cause: BrokerError) -> Result<(), WorkerError> {
-        if matches!(cause, BrokerError::Fenced(_) | BrokerError::Fatal(_) | BrokerError::RecordsLost(_)) {
+        if !matches!(cause, BrokerError::Abortable(_) | BrokerError::Retriable(_)) {
             return Err(cause.into());
         }
         warn!(%cause, "commit failed, transaction is aborted and its records are processed again");

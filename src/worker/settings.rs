@@ -31,7 +31,7 @@ pub struct Settings {
     /// The longest time between a record's arrival and its commit.
     pub commit_interval: Duration,
     pub processing_guarantee: ProcessingGuarantee,
-    /// A restore that reads nothing for this long ends the worker.
+    /// A restore that reads nothing for this long while the broker answers ends the worker.
     pub restore_timeout: Duration,
     /// How long a drain may take before the process exits all the same.
     pub drain_timeout: Duration,

@@ -34,7 +34,7 @@ pub struct Tasks {
 /// A partition of this worker.
 #[derive(Debug)]
 enum Slot {
-    Restoring(Restoring),
+    Restoring(Box<Restoring>),
     Running(Box<Running>),
 }
 
@@ -88,13 +88,13 @@ impl Tasks {
             progressed_at: now,
             overtaken: false,
         };
-        self.slots.insert(start.partition, Slot::Restoring(restoring));
+        self.slots.insert(start.partition, Slot::Restoring(Box::new(restoring)));
     }
 
     /// The tasks that are being restored.
     pub fn restoring(&mut self) -> impl Iterator<Item = &mut Restoring> {
         self.slots.values_mut().filter_map(|slot| match slot {
-            Slot::Restoring(restoring) => Some(restoring),
+            Slot::Restoring(restoring) => Some(&mut **restoring),
             Slot::Running(_) => None,
         })
     }
@@ -108,16 +108,16 @@ impl Tasks {
     /// Starts a task whose state was read to the end.
     ///
     /// # Errors
-    /// When the state can't be read.
+    /// When the state can't be read, or is not what the group's offset needs.
     pub fn start(&mut self, partition: Partition, guarantee: ProcessingGuarantee) -> Result<(), RestoreError> {
         let Some(Slot::Restoring(restoring)) = self.slots.remove(&partition) else { return Ok(()) };
-        // One transaction wrote both, so the one is not there without the other.
-        let is_transactional = guarantee == ProcessingGuarantee::ExactlyOnce;
-        if is_transactional && restoring.start.committed.is_none() && restoring.state.now.is_some() {
-            return Err(RestoreError::OffsetsLost);
+        let committed = restoring.start.committed;
+        match guarantee {
+            ProcessingGuarantee::ExactlyOnce => restoring.state.check_exactly_once(committed)?,
+            ProcessingGuarantee::AtLeastOnce => restoring.state.check_at_least_once(committed)?,
         }
         let source = TopicPartition { topic: Arc::clone(&self.topic), partition };
-        let next_offset = restoring.start.committed.unwrap_or(Offset(0));
+        let next_offset = committed.offset.unwrap_or(Offset(0));
         let task = PartitionTask::restore(source, next_offset, restoring.state, Arc::clone(&self.settings))?;
         let running = Running { task, idle_since: None, last_timestamp: None };
         self.slots.insert(partition, Slot::Running(Box::new(running)));
@@ -195,6 +195,12 @@ impl Tasks {
             is_idle: running.idle_since.is_some(),
             last_timestamp: running.last_timestamp,
         })
+    }
+
+    /// Open sessions of one partition.
+    #[must_use]
+    pub fn open_sessions_of(&self, partition: Partition) -> usize {
+        self.running().find(|running| running.task.partition() == partition).map_or(0, |r| r.task.open_sessions())
     }
 
     /// Open sessions by partition.

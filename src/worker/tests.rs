@@ -9,8 +9,10 @@ use std::time::Duration;
 use super::*;
 use crate::collector;
 use crate::ids::{Offset, Partition};
-use crate::task::{Header, Record};
+use crate::task::{CommittedOffset, Header, Record};
 use crate::time::{Clock, Timestamp};
+
+mod restore;
 
 /// What happened at the broker, in its order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +39,15 @@ enum Next {
     Error(BrokerError),
 }
 
+/// What one read of a changelog does.
+enum Read {
+    /// Gives a record.
+    Record,
+    /// Gives nothing; so many are left.
+    Nothing(u64),
+    Error(BrokerError),
+}
+
 /// Partition, key and value of a changelog record.
 type Entry = (i32, Vec<u8>, Option<Vec<u8>>);
 
@@ -46,6 +57,8 @@ struct State {
     next: RefCell<VecDeque<Next>>,
     committed: RefCell<BTreeMap<i32, i64>>,
     changelog: RefCell<Vec<Entry>>,
+    /// What reads of a changelog answer before they give what is in it.
+    restores: RefCell<VecDeque<Read>>,
     /// What the next commit answers.
     commit_error: RefCell<Option<BrokerError>>,
     pending_offsets: RefCell<Vec<(i32, i64)>>,
@@ -61,6 +74,7 @@ struct Seen {
     aborts: usize,
     records: u64,
     states: Vec<(i32, TaskState)>,
+    left: Vec<Option<u64>>,
     connected: Vec<bool>,
 }
 
@@ -122,7 +136,7 @@ impl Consumer for Broker {
         let committed = self.0.committed.borrow();
         let start = |partition: &Partition| Start {
             partition: *partition,
-            committed: committed.get(&partition.0).copied().map(Offset),
+            committed: CommittedOffset { offset: committed.get(&partition.0).copied().map(Offset), has_state: true },
         };
         Ok(partitions.iter().map(start).collect())
     }
@@ -222,6 +236,16 @@ impl ChangelogReader for Broker {
         _: Duration,
         visit: &mut dyn FnMut(&[u8], Option<&[u8]>),
     ) -> Result<RestoreProgress, BrokerError> {
+        match self.0.restores.borrow_mut().pop_front() {
+            Some(Read::Record) => {
+                // The tombstone of a session that is not there changes nothing.
+                visit(b"Sgone", None);
+                return Ok(RestoreProgress::Restoring { left: None });
+            }
+            Some(Read::Nothing(left)) => return Ok(RestoreProgress::Restoring { left: Some(left) }),
+            Some(Read::Error(e)) => return Err(e),
+            None => {}
+        }
         for (_, key, value) in self.0.changelog.borrow().iter().filter(|(of, ..)| *of == partition.0) {
             visit(key, value.as_deref());
         }
@@ -247,6 +271,12 @@ impl Observer for Broker {
     fn task(&mut self, partition: Partition, state: TaskState, _: u64) {
         self.0.seen.borrow_mut().states.push((partition.0, state));
     }
+
+    fn restoring(&mut self, _: Partition, left: Option<u64>) {
+        self.0.seen.borrow_mut().left.push(left);
+    }
+
+    fn restored(&mut self, _: Partition, _: usize) {}
 
     fn lag(&mut self, _: Partition, _: Lag) {}
 

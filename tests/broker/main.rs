@@ -7,6 +7,8 @@ mod chaos;
 mod cluster;
 mod expected;
 mod service;
+mod silence;
+mod state;
 mod topics;
 mod wait;
 

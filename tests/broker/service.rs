@@ -194,6 +194,12 @@ impl Service {
         (status, began.elapsed())
     }
 
+    /// Waits until it ends by itself; the exit status and the log.
+    pub fn wait_until_ended(mut self) -> (ExitStatus, String) {
+        let status = until("the service has ended", || self.child.try_wait().expect("the service is a child"));
+        (status, self.log())
+    }
+
     /// As [`Self::terminate`], for a service that has nothing left to do.
     pub fn terminate_well(self) {
         let (status, _) = self.terminate();
@@ -202,6 +208,17 @@ impl Service {
 
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.log).expect("the log can be read")).into_owned()
+    }
+
+    /// The value of one series, or of a family the sum over its series.
+    pub fn metric(&self, series: &str) -> Option<f64> {
+        let (_, text) = self.get("/metrics")?;
+        let is_of_it = |name: &str| name == series || name.split('{').next() == Some(series);
+        let of_line = |line: &str| {
+            let (name, value) = line.rsplit_once(' ')?;
+            is_of_it(name).then(|| value.parse::<f64>().expect("a number"))
+        };
+        text.lines().filter(|line| !line.starts_with('#')).filter_map(of_line).reduce(|one, other| one + other)
     }
 
     /// The gauges of the run view, by series.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::collector::EndReason;
 use crate::ids::{Offset, Partition};
-use crate::task::{Bundle, ChangelogEntry, DeadLetter};
+use crate::task::{Bundle, ChangelogEntry, CommittedOffset, DeadLetter};
 use crate::time::Timestamp;
 use crate::wire::DeadLetterReason;
 use crate::worker::{
@@ -19,11 +19,17 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const TICK: Duration = Duration::from_millis(20);
 
 mod real;
+mod restore;
 
 struct Cluster {
     broker: EmbeddedBroker,
     settings: Settings,
     topics: Topics,
+}
+
+/// What the group answers after one of this program's own commits.
+fn with_state(offset: i64) -> CommittedOffset {
+    CommittedOffset { offset: Some(Offset(offset)), has_state: true }
 }
 
 impl Cluster {
@@ -236,7 +242,12 @@ fn a_partition_stays_paused_until_resumed_and_starts_at_the_given_offset() {
         let partition = Partition(0);
         let mut read = |consumer: &mut Consumer, from: Option<i64>, polls_paused: usize, until: i64| {
             offsets.clear();
-            consumer.assign(&[Start { partition, committed: from.map(Offset) }]).unwrap();
+            consumer
+                .assign(&[Start {
+                    partition,
+                    committed: CommittedOffset { offset: from.map(Offset), has_state: false },
+                }])
+                .unwrap();
             for _ in 0..polls_paused {
                 consumer.poll(TICK, &mut |polled| panic!("paused, but {polled:?}")).unwrap();
             }
@@ -368,15 +379,6 @@ fn after_an_abort_the_next_transaction_commits() {
 }
 
 #[test]
-fn an_empty_changelog_partition_is_restored_at_once_and_a_missing_topic_is_waited_for() {
-    let cluster = Cluster::start(2, &[("allow.auto.create.topics", "false")]);
-    let mut changelog = Changelog::new(&cluster.settings, &cluster.topics);
-    assert_eq!(restore(&mut changelog, [1]), [[]]);
-    assert!(matches!(changelog.open(Partition(9)), Err(BrokerError::Retriable(_))));
-    assert!(matches!(changelog.read(Partition(9), TICK, &mut |_, _| {}), Err(BrokerError::Fatal(_))));
-}
-
-#[test]
 fn at_least_once_writes_without_transactions_and_commits_offsets_by_the_consumer() {
     let cluster = Cluster::start(1, &[]);
     cluster.write_events(0..5);
@@ -388,7 +390,7 @@ fn at_least_once_writes_without_transactions_and_commits_offsets_by_the_consumer
     producer.commit().unwrap();
     member.consumer.commit_offsets(&[(Partition(0), Offset(4))]).unwrap();
     let starts = member.consumer.committed(&[Partition(0)], PATIENCE).unwrap();
-    assert_eq!(starts, [Start { partition: Partition(0), committed: Some(Offset(4)) }]);
+    assert_eq!(starts, [Start { partition: Partition(0), committed: with_state(4) }]);
 }
 
 #[test]
@@ -438,6 +440,7 @@ fn topics_are_checked_before_the_start() {
     let unequal = Topics { changelog: "three".into(), ..cluster.topics.clone() };
     let error = check(&unequal, true).unwrap_err().to_string();
     assert!(error.starts_with("topic three has 3 partitions and duplex.events has 2"), "{error}");
+    assert!(error.contains("recreate three (which loses open sessions)"), "{error}");
 
     let missing = Topics { bundles: "nowhere".into(), ..cluster.topics.clone() };
     assert_eq!(check(&missing, true), Err(CheckError::Wrong(vec![TopicProblem::Missing { topic: "nowhere".into() }])));

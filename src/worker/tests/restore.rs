@@ -1,0 +1,77 @@
+//! What a restore says while it lasts, and when it is given up.
+
+use super::*;
+
+/// A worker that was given partition 0, whose first reads of the changelog answer so.
+fn restoring(reads: impl IntoIterator<Item = Read>) -> (TestWorker, Broker) {
+    let (worker, broker) = worker(ProcessingGuarantee::ExactlyOnce);
+    broker.push([Next::Assigned(vec![0])]);
+    broker.0.restores.borrow_mut().extend(reads);
+    (worker, broker)
+}
+
+/// Rounds of a minute each until the worker ends; how many went well, and why it ended.
+fn minutes(worker: &mut TestWorker, broker: &Broker, most: usize) -> (usize, Option<String>) {
+    for went in 0..most {
+        broker.pass(60);
+        if let Err(e) = worker.step() {
+            return (went, Some(e.to_string()));
+        }
+    }
+    (most, None)
+}
+
+fn away() -> Read {
+    Read::Error(BrokerError::Retriable("no broker".into()))
+}
+
+#[test]
+fn what_is_left_is_told_until_the_task_runs() {
+    let (mut worker, broker) = restoring([Read::Nothing(30), Read::Nothing(30), Read::Nothing(4)]);
+    for _ in 0..4 {
+        worker.step().expect("goes on");
+    }
+    let seen = broker.0.seen.borrow();
+    assert_eq!(seen.left, [Some(30), Some(30), Some(4)]);
+    assert_eq!(seen.states, [(0, TaskState::Restoring), (0, TaskState::Running)]);
+}
+
+#[test]
+fn a_restore_that_reads_nothing_for_the_timeout_ends_the_worker_and_says_why() {
+    let (mut worker, broker) = restoring((0..9).map(|_| Read::Nothing(7)));
+    let (went, error) = minutes(&mut worker, &broker, 9);
+    assert_eq!(went, 2, "accepted after one minute, two minutes at most from then");
+    let error = error.expect("it ends");
+    assert!(
+        error.starts_with("restore of partition 0 has read nothing for 120s although the broker answers"),
+        "{error}"
+    );
+    assert!(error.contains("a transaction on the changelog is left open"), "{error}");
+    assert!(!broker.take_calls().contains(&Call::Resume(0)));
+}
+
+#[test]
+fn every_record_gives_a_restore_its_whole_time_again() {
+    let slow = (0..9).flat_map(|_| [Read::Nothing(7), Read::Record]);
+    let (mut worker, broker) = restoring(slow.chain((0..9).map(|_| Read::Nothing(7))));
+    let (went, error) = minutes(&mut worker, &broker, 30);
+    assert_eq!((went, error.is_some()), (18 + 1, true));
+}
+
+#[test]
+fn a_broker_that_is_away_is_waited_for_and_the_time_it_is_away_is_not_counted() {
+    let reads = [Read::Nothing(7), Read::Nothing(7)].into_iter().chain((0..600).map(|_| away()));
+    let (mut worker, broker) = restoring(reads.chain([Read::Nothing(7), Read::Record]));
+    assert_eq!(minutes(&mut worker, &broker, 605), (605, None));
+    assert!(broker.take_calls().contains(&Call::Resume(0)));
+    // The whole time again once it is back, and no more than that.
+    let (mut worker, broker) = restoring((0..600).map(|_| away()).chain((0..9).map(|_| Read::Nothing(7))));
+    let (went, error) = minutes(&mut worker, &broker, 700);
+    assert_eq!((went, error.is_some()), (601, true));
+}
+
+#[test]
+fn a_changelog_that_lacks_the_partition_ends_the_worker() {
+    let (mut worker, _broker) = restoring([Read::Error(BrokerError::Misconfigured("too few partitions".into()))]);
+    assert!(matches!(worker.step(), Err(WorkerError::Broker(BrokerError::Misconfigured(_)))));
+}
