@@ -1,9 +1,11 @@
 //! The processes of a deployment, and their supervisor.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::service::{Deployment, Service};
-use crate::wait::{until, until_true};
+use crate::wait::{PATIENCE, until};
 
 /// Settings of each process, as environment variables.
 pub type Settings = &'static [(&'static str, &'static str)];
@@ -86,22 +88,28 @@ impl<'d> Fleet<'d> {
     }
 
     /// Waits until every partition is run by one of the processes that are not stopped.
+    ///
+    /// # Panics
+    /// When that takes too long, with what each says of itself.
     pub fn wait_until_all_run(&mut self) {
         let partitions = usize::try_from(self.deployment.shape.partitions).expect("a count");
-        until_true("every partition is run", || {
+        let deadline = Instant::now() + PATIENCE;
+        while self.running(None) != partitions {
+            assert!(Instant::now() < deadline, "waited in vain until every partition is run: {:#?}", self.stands());
+            thread::sleep(Duration::from_millis(50));
             self.tend();
-            self.running(None) == partitions
-        });
+        }
+    }
+
+    /// What each process says of itself.
+    fn stands(&self) -> Vec<(&String, [Option<(u16, String)>; 2])> {
+        let paths = ["/livez", "/readyz"];
+        self.answering().map(|(instance, service)| (instance, paths.map(|path| service.get(path)))).collect()
     }
 
     /// Open sessions, as the processes' own gauges have it.
     pub fn open_sessions(&self) -> usize {
-        let counts = self.answering().map(|(_, service)| {
-            let (_, text) = service.get("/metrics").unwrap_or_default();
-            let gauges = text.lines().filter(|line| line.starts_with("duplex_sessions_open{"));
-            gauges.filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok()).sum::<usize>()
-        });
-        counts.sum()
+        self.answering().filter_map(|(_, service)| service.metric("duplex_sessions_open")).sum::<f64>() as usize
     }
 
     pub fn log(&self, instance: &str) -> String {

@@ -61,7 +61,8 @@ pub struct Row {
 
 impl<'a> Fault<'a> {
     pub fn new(name: &'static str, bootstrap: &'a str) -> Self {
-        let properties = vec![("session.timeout.ms", "3000")];
+        // What a process leaves behind is over soon, also where no successor ends it.
+        let properties = vec![("session.timeout.ms", "3000"), ("transaction.timeout.ms", "10000")];
         Self { name, bootstrap, replicas: 1, via: None, properties, settings: &[] }
     }
 
