@@ -156,7 +156,7 @@ impl crate::worker::Producer for Producer {
                 let result = client.send_offsets_to_transaction(&list, &group, deadline.remaining());
                 match result.map_err(|error| errors::transaction("send offsets", &error)) {
                     Err(BrokerError::Retriable(text)) if deadline.passed() => return Err(BrokerError::Abortable(text)),
-                    Err(BrokerError::Retriable(_)) => drop(client.poll(Duration::from_millis(10))),
+                    Err(BrokerError::Retriable(_)) => client.poll(Duration::from_millis(10)),
                     result => return result,
                 }
             }

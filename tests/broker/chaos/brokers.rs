@@ -78,15 +78,15 @@ impl Brokers {
         self.leader_for("__transaction_state", transactional_id)
     }
 
-    /// How many partitions of topics with such names a broker leads.
+    /// How many partitions of topics whose names begin so a broker leads.
     pub fn led_by(&self, broker: i32, begin: &str) -> usize {
         let all = self.described(begin);
         all.values().filter(|placed| placed.leader == broker).count()
     }
 
-    /// Gives each partition of topics with such names to the next of its replicas; how many have changed hands.
-    pub fn move_leaders(&self, begin: &str, files: &Path) -> usize {
-        let before = self.described(begin);
+    /// Gives each partition of topics whose names begin so to the next of its replicas; how many have changed hands.
+    pub fn move_leaders(&self, begins: &[&str], files: &Path) -> usize {
+        let before: BTreeMap<_, _> = begins.iter().flat_map(|begin| self.described(begin)).collect();
         let rotated = |placed: &Placed| {
             let mut replicas = placed.replicas.clone();
             replicas.sort_unstable();
@@ -107,13 +107,13 @@ impl Brokers {
         let reassign = ["--execute", "--reassignment-json-file", file];
         cluster::tool("org.apache.kafka.tools.reassign.ReassignPartitionsCommand", &[&servers[..], &reassign].concat());
         until_true("the replicas are in the new order", || {
-            self.placed(|topic| topic.starts_with(begin))
-                .is_ok_and(|now| wanted.iter().all(|(id, replicas)| now[id].replicas == *replicas))
+            let now = self.placed(|_| true);
+            now.is_ok_and(|now| wanted.iter().all(|(id, replicas)| now[id].replicas == *replicas))
         });
         let elect = ["--election-type", "PREFERRED", "--path-to-json-file", file];
         cluster::tool("org.apache.kafka.tools.LeaderElectionCommand", &[&servers[..], &elect].concat());
         let led = until("the new leaders lead", || {
-            let now = self.placed(|topic| topic.starts_with(begin)).ok()?;
+            let now = self.placed(|_| true).ok()?;
             wanted.iter().all(|(id, replicas)| now[id].leader == replicas[0]).then_some(now)
         });
         before.iter().filter(|(id, placed)| led[*id].leader != placed.leader).count()

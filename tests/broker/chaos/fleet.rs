@@ -102,9 +102,12 @@ impl<'d> Fleet<'d> {
     }
 
     /// What each process says of itself.
-    fn stands(&self) -> Vec<(&String, [Option<(u16, String)>; 2])> {
-        let paths = ["/livez", "/readyz"];
-        self.answering().map(|(instance, service)| (instance, paths.map(|path| service.get(path)))).collect()
+    fn stands(&self) -> Vec<String> {
+        let stand = |(instance, service): (&String, &Service)| {
+            let [alive, ready] = ["/livez", "/readyz"].map(|path| service.get(path).map(|(_, body)| body));
+            format!("{instance}: {alive:?}, {ready:?}")
+        };
+        self.answering().map(stand).collect()
     }
 
     /// Open sessions, as the processes' own gauges have it.

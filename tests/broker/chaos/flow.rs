@@ -18,8 +18,8 @@ use crate::wait::PATIENCE;
 pub const OPEN: usize = 2_000;
 /// Sessions at once. Between two of them a place is free for a moment, so they are some more.
 const PLACES: usize = 2_300;
-/// Events a second while faults happen: some fifty sessions end in it.
-const PACE: f64 = 2_000.0;
+/// Events a second while faults happen: some thirty sessions end in it.
+const PACE: f64 = 1_000.0;
 
 /// The state that the producer's thread and the test share.
 #[derive(Default)]

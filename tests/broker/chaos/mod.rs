@@ -22,3 +22,4 @@ mod predecessor;
 mod proxy;
 mod scene;
 mod size;
+mod table;

@@ -1,8 +1,6 @@
 //! One fault's run: traffic, processes, the fault, and the checker's row.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,8 +8,9 @@ use super::chance::Chance;
 use super::ends::{Blocked, Ends};
 use super::fleet::{Fleet, Settings};
 use super::flow::{Flow, OPEN, Sent};
-use super::history::{History, Verdict};
+use super::history::History;
 use super::size::Size;
+use super::table::Row;
 use crate::expected::replayed;
 use crate::service::{Deployment, Shape};
 use crate::topics::{Judge, create_topics};
@@ -43,20 +42,6 @@ pub struct Scene<'a> {
     pub chance: Chance,
     /// What else is worth to be said of the run.
     pub notes: Vec<String>,
-}
-
-/// A line of the table.
-pub struct Row {
-    fault: &'static str,
-    faults: usize,
-    pub verdict: Verdict,
-    open_transactions: usize,
-    lag: usize,
-    open: usize,
-    restarts: usize,
-    took: Duration,
-    notes: Vec<String>,
-    examples: Vec<String>,
 }
 
 impl<'a> Fault<'a> {
@@ -94,7 +79,7 @@ impl<'a> Fault<'a> {
         };
 
         let flow = Flow::default();
-        let (faults, open, sent) = thread::scope(|scope| {
+        let (faults, open_at_once, sent) = thread::scope(|scope| {
             let producer = scope.spawn(|| flow.send(&deployment, seed));
             // Ends the traffic also where `act` panics: the scope waits for the producer.
             struct Ending<'a>(&'a Flow);
@@ -110,9 +95,9 @@ impl<'a> Fault<'a> {
             });
             flow.faults_begin();
             let faults = act(&mut scene);
-            let open = flow.faults_end();
+            let open_at_once = flow.faults_end();
             drop(ending);
-            (faults, open, producer.join().expect("the producer ends well"))
+            (faults, open_at_once, producer.join().expect("the producer ends well"))
         });
         scene.settle(&sent);
 
@@ -136,7 +121,7 @@ impl<'a> Fault<'a> {
             verdict: history.verdict(),
             open_transactions,
             lag,
-            open,
+            open_at_once,
             restarts,
             took: began.elapsed(),
             notes,
@@ -209,71 +194,5 @@ impl Scene<'_> {
             }
         }
         self.fleet.wait_until_all_run();
-    }
-}
-
-impl Row {
-    /// # Panics
-    /// When something is lost, twice, different or left, or fewer sessions were open than should have been.
-    #[track_caller]
-    pub fn assert_exactly_once(&self) {
-        let Verdict { sessions_in, .. } = self.verdict;
-        let right = Verdict { sessions_in, bundles_out: sessions_in, ..Verdict::default() };
-        assert_eq!(self.verdict, right, "{}", self.examples.join("\n"));
-        self.assert_nothing_left();
-    }
-
-    /// What holds without transactions too.
-    #[track_caller]
-    pub fn assert_nothing_left(&self) {
-        let Verdict { lost, different, .. } = self.verdict;
-        assert_eq!((lost, different), (0, 0), "{}", self.examples.join("\n"));
-        assert_eq!((self.open_transactions, self.lag), (0, 0), "open transactions and lag");
-        assert!(self.open >= OPEN, "only {} sessions were open at once", self.open);
-    }
-
-    /// To the standard error itself: `eprintln` would be shown of failed tests only.
-    fn print(&self, seed: u64) {
-        static HEAD: Once = Once::new();
-        let Verdict { sessions_in, bundles_out, lost, twice, different } = self.verdict;
-        let line = |cells: [&str; 12]| {
-            let [fault, faults, rest @ .., notes] = cells;
-            let rest: Vec<_> = rest.iter().map(|cell| format!("{cell:>9}")).collect();
-            format!("chaos | {fault:<30} | {faults:>6} | {} | {notes}\n", rest.join(" | "))
-        };
-        let mut text = String::new();
-        HEAD.call_once(|| {
-            text = format!("chaos: seed {seed}\n");
-            let head = ["in", "out", "lost", "twice", "different", "open txns", "lag", "open", "restarts"];
-            let mut cells = ["fault", "faults", "", "", "", "", "", "", "", "", "", "seconds; notes"];
-            cells[2..11].copy_from_slice(&head);
-            text += &line(cells);
-        });
-        let counts = [
-            sessions_in,
-            bundles_out,
-            lost,
-            twice,
-            different,
-            self.open_transactions,
-            self.lag,
-            self.open,
-            self.restarts,
-        ]
-        .map(|count| count.to_string());
-        let faults = self.faults.to_string();
-        let mut notes = vec![self.took.as_secs().to_string()];
-        notes.extend(self.notes.iter().cloned());
-        let notes = notes.join("; ");
-        let mut cells = [""; 12];
-        cells[0] = self.fault;
-        cells[1] = &faults;
-        for (cell, count) in cells[2..11].iter_mut().zip(&counts) {
-            *cell = count;
-        }
-        cells[11] = &notes;
-        text += &line(cells);
-        // A test whose output nobody reads is still a test.
-        let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }
