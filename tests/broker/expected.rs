@@ -141,9 +141,10 @@ pub fn assert_same_bytes(bundles: &BTreeMap<String, Vec<u8>>, expected: &BTreeMa
     }
 }
 
-/// The gauges that a report's distributions make, in the order of /metrics.
-pub fn gauges_of(report: &Value, sessions: usize) -> Vec<(String, f64)> {
-    let mut gauges = vec![("duplex_run_sessions{run=\"default\"}".to_owned(), sessions as f64)];
+/// The gauges that a report's distributions over the stream make, by series: of a whole run over all models.
+pub fn gauges_of(run: &str, report: &Value, sessions: usize) -> BTreeMap<String, f64> {
+    let whole = format!(r#"{{model="all",run="{run}",window="all"}}"#);
+    let mut gauges = BTreeMap::from([(format!("duplex_run_sessions{whole}"), sessions as f64)]);
     let families = [
         ("rtf", "", "duplex_stream_rtf", 1.0),
         ("ttfp", "_seconds", "duplex_stream_ttfp_ms", 1000.0),
@@ -152,11 +153,9 @@ pub fn gauges_of(report: &Value, sessions: usize) -> Vec<(String, f64)> {
     for (name, unit, key, per_unit) in families {
         let figure = |field: &str| report[key][field].as_f64().unwrap_or_else(|| panic!("{key} has {field}"));
         for field in ["mean", "p50", "p99"] {
-            let gauge = format!("duplex_stream_{name}{unit}_{field}{{run=\"default\"}}");
-            gauges.push((gauge, figure(field) / per_unit));
+            gauges.insert(format!("duplex_stream_{name}{unit}_{field}{whole}"), figure(field) / per_unit);
         }
-        gauges.push((format!("duplex_stream_{name}_samples{{run=\"default\"}}"), figure("count")));
+        gauges.insert(format!("duplex_stream_{name}_samples{whole}"), figure("count"));
     }
-    gauges.sort_by(|(one, _), (other, _)| one.cmp(other));
     gauges
 }

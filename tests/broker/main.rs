@@ -6,6 +6,8 @@
 mod chaos;
 mod cluster;
 mod expected;
+mod panels;
+mod runs;
 mod service;
 mod silence;
 mod state;
@@ -90,16 +92,22 @@ fn assert_each_bundle_once_with_the_bytes_of_a_replay(
     assert_same_bytes(&each_once(&Judge::all_of(deployment, "bundles")), &expected.bundles);
 }
 
-fn assert_gauges(service: &Service, report: &Value, sessions: usize) {
-    let expected = gauges_of(report, sessions);
-    let mut last = Vec::new();
+/// Compares what a report has of a run with the gauges, as numbers: to the last digit.
+fn assert_run_gauges(service: &Service, run: &str, report: &Value, sessions: usize) {
+    let expected = gauges_of(run, report, sessions);
+    let mut gauges = BTreeMap::new();
     // The gauges follow the topic by a moment.
     until_true("the run view has every session", || {
-        last = service.run_gauges();
-        last.iter().any(|(name, value)| name.starts_with("duplex_run_sessions") && *value >= sessions as f64)
+        gauges = service.run_gauges();
+        let (name, all) = expected.iter().find(|(name, _)| name.starts_with("duplex_run_sessions")).expect("a gauge");
+        gauges.get(name).is_some_and(|shown| shown >= all)
     });
-    last.sort_by(|(one, _), (other, _)| one.cmp(other));
-    assert_eq!(last, expected);
+    gauges.retain(|name, _| expected.contains_key(name));
+    assert_eq!(gauges, expected);
+}
+
+fn assert_gauges(service: &Service, report: &Value, sessions: usize) {
+    assert_run_gauges(service, "default", report, sessions);
 }
 
 #[test]

@@ -88,13 +88,8 @@ fn deploy(what: &str) -> PathBuf {
 
 /// Every panel's queries, by dashboard and panel, the variables filled in.
 fn panel_queries() -> Vec<(String, String)> {
-    let variables = [
-        ("$__rate_interval", "1m"),
-        ("$instance", ".*"),
-        ("$run", "default"),
-        ("$model", "all"),
-        ("$window", "5m"),
-    ];
+    let variables =
+        [("$__rate_interval", "1m"), ("$instance", ".*"), ("$run", "default"), ("$model", "all"), ("$window", "5m")];
     let mut queries = Vec::new();
     for entry in fs::read_dir(deploy("grafana/dashboards")).expect("dashboards are there") {
         let path = entry.expect("an entry").path();
@@ -103,7 +98,11 @@ fn panel_queries() -> Vec<(String, String)> {
             if panel["type"] == "row" {
                 continue;
             }
-            let name = format!("{} / {}", dashboard["title"].as_str().expect("a title"), panel["title"].as_str().expect("a title"));
+            let name = format!(
+                "{} / {}",
+                dashboard["title"].as_str().expect("a title"),
+                panel["title"].as_str().expect("a title")
+            );
             assert!(panel["description"].as_str().is_some_and(|text| !text.is_empty()), "{name} has no description");
             assert_eq!(panel["datasource"]["uid"], "${datasource}", "{name} names a data source");
             for target in panel["targets"].as_array().expect("targets") {
@@ -144,9 +143,9 @@ fn every_panel_and_every_rule_has_data_from_a_real_prometheus() {
     let prometheus = Prometheus::start(deployment.files.path(), service.address());
     until_true("the service is scraped", || {
         prometheus.get("/-/ready");
-        prometheus.get("/api/v1/query?query=duplex_records_total").is_some_and(|answer| {
-            answer["data"]["result"].as_array().is_some_and(|series| !series.is_empty())
-        })
+        prometheus
+            .get("/api/v1/query?query=duplex_records_total")
+            .is_some_and(|answer| answer["data"]["result"].as_array().is_some_and(|series| !series.is_empty()))
     });
     // Counters begin at 0 and move afterwards, as rates need it.
     let mut records = expected::traffic(8, 60, expected::now() - Duration::from_secs(60 * 60));
@@ -155,7 +154,8 @@ fn every_panel_and_every_rule_has_data_from_a_real_prometheus() {
     let mut judge = Judge::of(&deployment, "bundles");
     judge.read_until(30);
     until_true("the rates are there", || {
-        prometheus.series("duplex:response_ttft_slow:ratio_rate5m") > 0 && prometheus.series("rate(duplex_bundles_total[1m]) > 0") > 0
+        prometheus.series("duplex:response_ttft_slow:ratio_rate5m") > 0
+            && prometheus.series("rate(duplex_bundles_total[1m]) > 0") > 0
     });
     let queries = panel_queries();
     let mut empty: Vec<_> = queries.iter().filter(|(_, query)| prometheus.series(query) == 0).collect();

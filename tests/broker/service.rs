@@ -221,12 +221,15 @@ impl Service {
         text.lines().filter(|line| !line.starts_with('#')).filter_map(of_line).reduce(|one, other| one + other)
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.admin
+    }
+
     /// The gauges of the run view, by series.
-    pub fn run_gauges(&self) -> Vec<(String, f64)> {
+    pub fn run_gauges(&self) -> BTreeMap<String, f64> {
         let (status, text) = self.get("/metrics").expect("the service answers");
         assert_eq!(status, 200, "{text}");
-        let is_of_run = |line: &&str| line.starts_with("duplex_stream_") || line.starts_with("duplex_run_");
-        let series = text.lines().filter(is_of_run).map(|line| {
+        let series = text.lines().filter(|line| line.contains(r#"window=""#)).map(|line| {
             let (name, value) = line.rsplit_once(' ').expect("a name and a value");
             (name.to_owned(), value.parse().expect("a number"))
         });

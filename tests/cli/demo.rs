@@ -61,7 +61,7 @@ fn row(output: &[String], name: &str) -> Vec<f64> {
 }
 
 fn gauge(metrics: &str, name: &str) -> f64 {
-    let series = format!("{name}{{run=\"demo\"}} ");
+    let series = format!(r#"{name}{{model="all",run="demo",window="all"}} "#);
     let line = metrics.lines().find_map(|line| line.strip_prefix(&series)).unwrap_or_else(|| panic!("no {name}"));
     line.parse().expect("a number")
 }
