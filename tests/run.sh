@@ -6,9 +6,9 @@ usage() {
   cat <<'EOT'
 usage: tests/run.sh
 
-Stages: setup, fmt, build, clippy, doc, kafka, tests, ignored, faults, rules. All of
-them run, except that nothing follows where Rust is missing or the build fails. All
-cargo calls use the release profile, so librdkafka is built once. The stage faults
+Stages: setup, fmt, build, clippy, doc, kafka, tests, chaos, ignored, faults, rules.
+All of them run, except that nothing follows where Rust is missing or the build fails.
+All cargo calls use the release profile, so librdkafka is built once. The stage faults
 builds with the feature deliberate-faults: the simulation must find each of them.
 
 Needs Rust, which it never installs. As root on Debian it installs what else is
@@ -169,7 +169,12 @@ check build 25 cargo test --release --locked --no-run || finish
 check clippy 10 cargo clippy --release --all-targets --locked -- -D warnings || true
 check doc 5 env RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --no-deps --document-private-items || true
 if [[ ! ${KAFKA_BOOTSTRAP:-} ]]; then check kafka 5 bash tests/support/kafka fetch || true; fi
-cargo_tests tests 20 cargo test --release --locked --no-fail-fast
+cargo_tests tests 20 cargo test --release --locked --no-fail-fast -- --skip chaos::
+skipped=$ignored
+# Faults of processes and brokers, a row of counts each; CHAOS=long makes it many.
+cargo_tests chaos "$([[ ${CHAOS:-} == long ]] && echo 60 || echo 15)" \
+  cargo test --release --locked --test broker -- chaos::
+ignored=$skipped
 if ((ignored)); then
   rm -rf "$target/run/broker"
   cargo_tests ignored 10 bash -c "$with_broker" "$target/run/broker" \

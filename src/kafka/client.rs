@@ -1,5 +1,6 @@
 //! What every client needs: deadlines, and an end that can't hang.
 
+use std::io;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -52,9 +53,34 @@ pub(super) fn drop_within<T: Send + 'static>(client: T, timeout: Duration, what:
     in_time
 }
 
+/// Makes a call on a thread of its own and waits up to `timeout`: what was returned, or `None` past the deadline, when the
+/// call is left to that thread with all it holds.
+///
+/// # Errors
+/// When there is no thread to be had.
+pub(super) fn call_within<T: Send + 'static>(
+    timeout: Duration,
+    call: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Option<T>> {
+    let (done, wait) = mpsc::sync_channel(1);
+    thread::Builder::new().name("kafka-call".into()).spawn(move || {
+        // Nobody may wait any more.
+        drop(done.send(call()));
+    })?;
+    Ok(wait.recv_timeout(timeout).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_never_returns_is_left_behind_and_one_that_does_is_waited_for() {
+        let (release, gate) = mpsc::channel::<()>();
+        assert_eq!(call_within(Duration::from_millis(20), move || gate.recv()).unwrap(), None);
+        drop(release);
+        assert_eq!(call_within(Duration::from_secs(5), || 5).unwrap(), Some(5));
+    }
 
     struct Slow(mpsc::Receiver<()>);
 

@@ -3,6 +3,7 @@
 //! librdkafka asks for a rebalance in the middle of a poll; the question is kept and handed to the worker as an event of
 //! its own. The group waits until the worker answers with `assign` or `unassign`, so the worker can commit in between.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ use crate::task::CommittedOffset;
 use crate::time::Clock;
 use crate::worker::{BrokerError, Polled, Start};
 
-/// The group's metadata for a transaction.
-pub struct GroupMetadata(pub(super) ConsumerGroupMetadata);
+/// The group's metadata for a transaction. Shared, because a call that does not come back keeps it.
+pub struct GroupMetadata(pub(super) Arc<ConsumerGroupMetadata>);
 
 /// A member of the group that reads the events topic.
 pub struct Consumer {
@@ -238,7 +239,7 @@ impl crate::worker::Consumer for Consumer {
         if self.revoked_at.is_some_and(|at| self.clock.monotonic().saturating_sub(at) > self.trust) {
             return out("the revoked partitions may have another owner by now");
         }
-        Ok(GroupMetadata(metadata))
+        Ok(GroupMetadata(Arc::new(metadata)))
     }
 
     fn commit_offsets(&mut self, offsets: &[(Partition, Offset)]) -> Result<(), BrokerError> {

@@ -1,5 +1,6 @@
 //! The transactional producer: `worker::Producer` over librdkafka.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rdkafka::config::FromClientConfigAndContext;
@@ -7,7 +8,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, PurgeConfig};
 use tracing::warn;
 
-use super::client::{Deadline, drop_within};
+use super::client::{Deadline, call_within, drop_within};
 use super::consumer::GroupMetadata;
 use super::settings::{DeadLetterPayload, Settings, Topics};
 use super::transaction::{self, Deliveries};
@@ -20,12 +21,14 @@ use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee};
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// One try of an abort, while the reports of purged records wait to be read.
 const ABORT_TRY: Duration = Duration::from_millis(100);
+/// After its deadline a call that comes back at all has come back.
+const OWN_ANSWER: Duration = Duration::from_secs(1);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes bundles, changelog and dead letters, in transactions unless the guarantee is `at_least_once`.
 pub struct Producer {
     /// `None` only while dropped.
-    client: Option<BaseProducer<Deliveries>>,
+    client: Option<Arc<BaseProducer<Deliveries>>>,
     topics: Topics,
     guarantee: ProcessingGuarantee,
     payload: DeadLetterPayload,
@@ -51,7 +54,7 @@ impl Producer {
         let client = BaseProducer::from_config_and_context(&config, Deliveries::default())
             .map_err(|error| errors::creation("producer", &error))?;
         Ok(Self {
-            client: Some(client),
+            client: Some(Arc::new(client)),
             topics: topics.clone(),
             guarantee,
             payload,
@@ -62,6 +65,10 @@ impl Producer {
 
     fn client(&self) -> &BaseProducer<Deliveries> {
         self.client.as_ref().expect("the client is there until the drop")
+    }
+
+    fn shared(&self) -> Arc<BaseProducer<Deliveries>> {
+        Arc::clone(self.client.as_ref().expect("the client is there until the drop"))
     }
 
     fn is_transactional(&self) -> bool {
@@ -141,13 +148,28 @@ impl crate::worker::Producer for Producer {
         }
         let list = offsets::to_commit(&self.topics.events, offsets);
         let deadline = Deadline::after(self.timeout);
-        loop {
-            let result = self.client().send_offsets_to_transaction(&list, &group.0, deadline.remaining());
-            match result.map_err(|error| errors::transaction("send offsets", &error)) {
-                Err(BrokerError::Retriable(text)) if deadline.passed() => return Err(BrokerError::Abortable(text)),
-                Err(BrokerError::Retriable(_)) => self.client().poll(Duration::from_millis(10)),
-                result => return result,
+        let (client, group) = (self.shared(), Arc::clone(&group.0));
+        // librdkafka waits without end for the connection to a group coordinator that died after it was asked for. Nothing
+        // else can be called meanwhile, so the worker is to end.
+        let sent = call_within(self.timeout + OWN_ANSWER, move || {
+            loop {
+                let result = client.send_offsets_to_transaction(&list, &group, deadline.remaining());
+                match result.map_err(|error| errors::transaction("send offsets", &error)) {
+                    Err(BrokerError::Retriable(text)) if deadline.passed() => return Err(BrokerError::Abortable(text)),
+                    Err(BrokerError::Retriable(_)) => client.poll(Duration::from_millis(10)),
+                    result => return result,
+                }
             }
+        });
+        match sent {
+            Ok(Some(result)) => result,
+            Ok(None) => {
+                let waited = self.timeout.as_millis();
+                Err(BrokerError::Fatal(format!(
+                    "send offsets: the group coordinator did not answer within {waited} ms"
+                )))
+            }
+            Err(error) => Err(BrokerError::Abortable(format!("send offsets: no thread: {error}"))),
         }
     }
 

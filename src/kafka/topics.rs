@@ -19,6 +19,9 @@ use super::context::Logging;
 use super::properties;
 use super::settings::{Settings, Topics};
 
+/// Time that a question to a broker needs at most, if it is to be answered at all.
+const LAST_TRY: Duration = Duration::from_secs(1);
+
 /// The open segment is never compacted, and a restore reads all of it; as small as Kafka Streams makes it.
 const CHANGELOG_SEGMENT_BYTES: &str = "52428800";
 
@@ -223,21 +226,40 @@ fn cleanup_problem(
     deadline: Deadline,
 ) -> Result<Option<TopicProblem>, CheckError> {
     let topic = &topics.changelog;
+    let mut described = cleanup_policy(settings, topic, admin, deadline)?;
+    // A new topic needs a moment to be known to every broker. One that does not know it describes nothing, and says no
+    // more than one that may not tell. The last try is to have the time for an answer.
+    while described.is_err() && deadline.remaining() > LAST_TRY {
+        thread::sleep(Duration::from_millis(50));
+        described = cleanup_policy(settings, topic, admin, deadline)?;
+    }
+    Ok(match described {
+        Ok(policy) => judge_policy(topic, &policy),
+        Err(reason) => Some(TopicProblem::Undescribed { topic: topic.clone(), reason }),
+    })
+}
+
+/// The changelog's `cleanup.policy`, or why there is none in the answer.
+fn cleanup_policy(
+    settings: &Settings,
+    topic: &str,
+    admin: &AdminClient<Logging>,
+    deadline: Deadline,
+) -> Result<Result<String, String>, CheckError> {
     let options = AdminOptions::new().request_timeout(Some(deadline.remaining()));
     let resource = [ResourceSpecifier::Topic(topic)];
     let described = block_on(admin.describe_configs(&resource, &options), deadline)
         .ok_or(KafkaError::AdminOp(Code::OperationTimedOut))
         .flatten()
         .map_err(|error| unavailable(settings, &error))?;
-    let undescribed = |reason: String| Ok(Some(TopicProblem::Undescribed { topic: topic.clone(), reason }));
-    match described.into_iter().next() {
-        Some(Ok(resource)) => match resource.get("cleanup.policy").and_then(|entry| entry.value.as_deref()) {
-            Some(policy) => Ok(judge_policy(topic, policy)),
-            None => undescribed("no cleanup.policy".into()),
-        },
-        Some(Err(code)) => undescribed(code.to_string()),
-        None => undescribed("no answer".into()),
-    }
+    Ok(match described.into_iter().next() {
+        Some(Ok(resource)) => {
+            let policy = resource.get("cleanup.policy").and_then(|entry| entry.value.clone());
+            policy.ok_or_else(|| "no cleanup.policy".into())
+        }
+        Some(Err(code)) => Err(code.to_string()),
+        None => Err("no answer".into()),
+    })
 }
 
 fn judge_policy(topic: &str, policy: &str) -> Option<TopicProblem> {

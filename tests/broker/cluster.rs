@@ -2,16 +2,19 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, Command, Stdio};
+use std::process::{self, Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// A forgotten broker ends by itself after this time.
-const MAX_SECONDS: &str = "1800";
+const MAX_SECONDS: &str = "3600";
 
-/// A single broker on loopback. It ends with this value, at the latest with this process.
-pub struct Broker {
+/// Brokers on loopback. They end with this value, at the latest with this process.
+pub struct Cluster {
     pub bootstrap: String,
+    /// Of the first broker; the others have the next ones.
+    pub port: u16,
+    dir: PathBuf,
     _keeper: Keeper,
 }
 
@@ -31,31 +34,58 @@ struct Keeper(Child);
 /// # Panics
 /// When it does not start: a test without a broker has failed.
 pub fn shared() -> &'static str {
-    static SHARED: OnceLock<Result<Broker, String>> = OnceLock::new();
-    let started = SHARED.get_or_init(|| Broker::start(&directory("shared"), free_port(), Whose::Shared));
-    started.as_ref().map_or_else(|error| panic!("{error}"), |broker| &broker.bootstrap)
+    static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
+    let started = SHARED.get_or_init(|| Cluster::start(&directory("shared"), free_port(), 1, Whose::Shared));
+    started.as_ref().map_or_else(|error| panic!("{error}"), |cluster| &cluster.bootstrap)
 }
 
-impl Broker {
-    /// A broker of the caller's own, on a given port.
+impl Cluster {
+    /// Brokers of the caller's own, on a given port and those after it.
     ///
     /// # Panics
-    /// When it does not start.
-    pub fn own(port: u16) -> Self {
-        Self::start(&directory(&port.to_string()), port, Whose::Own).unwrap_or_else(|error| panic!("{error}"))
+    /// When they do not start.
+    pub fn own(port: u16, brokers: u16) -> Self {
+        Self::start(&directory(&port.to_string()), port, brokers, Whose::Own).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn start(dir: &Path, port: u16, whose: Whose) -> Result<Self, String> {
+    /// SIGKILL to a broker, which are numbered from one.
+    pub fn kill(&self, broker: i32) {
+        self.script("kill", broker);
+    }
+
+    /// SIGTERM to a broker: it hands over what it leads and ends.
+    pub fn stop(&self, broker: i32) {
+        self.script("stop", broker);
+    }
+
+    /// Starts a broker again with its data, and waits until it serves.
+    pub fn restart(&self, broker: i32) {
+        self.script("start", broker);
+    }
+
+    fn script(&self, command: &str, broker: i32) {
+        let mut script = script(Whose::Own);
+        script.arg(command).arg("--dir").arg(&self.dir).args(["--broker", &broker.to_string()]);
+        if command == "start" {
+            script.args(["--max-seconds", MAX_SECONDS]);
+        }
+        succeed(&mut script);
+    }
+
+    fn start(dir: &Path, port: u16, brokers: u16, whose: Whose) -> Result<Self, String> {
         // First of all, so that nothing stays should the start fail half-way.
         let keeper = Keeper::of(dir, whose);
         let output = script(whose)
-            .args(["start", "--max-seconds", MAX_SECONDS, "--port", &port.to_string(), "--dir"])
+            .args(["start", "--max-seconds", MAX_SECONDS, "--port", &port.to_string()])
+            .args(["--brokers", &brokers.to_string(), "--dir"])
             .arg(dir)
             .output()
             .map_err(|e| format!("the script can't be run: {e}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
         match text.lines().last().and_then(|line| line.strip_prefix("bootstrap=")) {
-            Some(bootstrap) if output.status.success() => Ok(Self { bootstrap: bootstrap.into(), _keeper: keeper }),
+            Some(bootstrap) if output.status.success() => {
+                Ok(Self { bootstrap: bootstrap.into(), port, dir: dir.into(), _keeper: keeper })
+            }
             _ => Err(format!("no broker: {}: {}", output.status, String::from_utf8_lossy(&output.stderr))),
         }
     }
@@ -83,21 +113,48 @@ impl Drop for Keeper {
     }
 }
 
-/// A port of 127.0.0.1 whose successor is free on 127.0.0.2, where a broker's controller listens. Below the ephemeral
-/// ports, so that no client's connection takes it before its listener does.
+/// A port that is free where one broker listens.
 pub fn free_port() -> u16 {
+    free_ports(1)
+}
+
+/// The first of ports in a row that are free wherever so many brokers listen. Below the ephemeral ports, so that no
+/// client's connection takes one before its listener does.
+pub fn free_ports(brokers: u16) -> u16 {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 12_000;
     static TAKEN: AtomicU16 = AtomicU16::new(0);
     // Two processes of this test at once begin at different places.
     let begin = u16::try_from(process::id() % u32::from(COUNT)).expect("a remainder is small");
     loop {
-        let next = TAKEN.fetch_add(2, Ordering::Relaxed);
+        // A controller has the port after its broker's, and a proxy the one after that.
+        let next = TAKEN.fetch_add(brokers + 2, Ordering::Relaxed);
         let port = FIRST + (begin + next) % COUNT;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("127.0.0.2", port + 1)).is_ok() {
+        let is_free = |address: &str, port| TcpListener::bind((address, port)).is_ok();
+        let all_free = (port..port + brokers).all(|port| {
+            is_free("127.0.0.1", port)
+                && is_free("127.0.0.2", port + 1)
+                && ["127.0.0.3", "127.0.0.4"].iter().all(|address| is_free(address, port + 2))
+        });
+        if all_free {
             return port;
         }
     }
+}
+
+/// Runs one of Kafka's own tools and returns what it prints.
+///
+/// # Panics
+/// When it fails.
+pub fn tool(class: &str, arguments: &[&str]) -> String {
+    let output = succeed(script(Whose::Own).args(["tool", "--class", class]).args(arguments));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().expect("the script can be run");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
 }
 
 fn directory(name: &str) -> PathBuf {

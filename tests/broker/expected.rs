@@ -84,6 +84,8 @@ pub struct Replayed {
     /// By session.
     pub bundles: BTreeMap<String, Vec<u8>>,
     pub report: Value,
+    /// Records on the topic.
+    pub records: usize,
 }
 
 /// Replays the events topic: bundles name partitions and offsets, so only what stands there gives the same bytes.
@@ -91,7 +93,8 @@ pub fn replayed(deployment: &Deployment) -> Replayed {
     let file = |name: &str| deployment.files.path().join(name);
     let (capture, bundles, report) = (file("capture.jsonl"), file("bundles.jsonl"), file("report.json"));
     let mut lines = String::new();
-    for record in Judge::all_of(deployment, "events") {
+    let records = Judge::all_of(deployment, "events");
+    for record in &records {
         writeln!(lines, "{}", record.as_kcat(&deployment.topic("events"))).expect("a string takes everything");
     }
     fs::write(&capture, lines).expect("the capture can be written");
@@ -105,7 +108,7 @@ pub fn replayed(deployment: &Deployment) -> Replayed {
         (bundle["session_id"].as_str().expect("an id").to_owned(), line.to_vec())
     });
     let report = serde_json::from_slice(&fs::read(&report).expect("replay wrote a report")).expect("JSON");
-    Replayed { bundles: bundles.collect(), report }
+    Replayed { bundles: bundles.collect(), report, records: records.len() }
 }
 
 /// The bundles by session.

@@ -3,6 +3,7 @@
 //!
 //! A broker that does not start fails these tests. `KAFKA_BOOTSTRAP` names a cluster to use instead.
 
+mod chaos;
 mod cluster;
 mod expected;
 mod service;
@@ -20,7 +21,7 @@ use duplex_collector::cli::capture::CapturedRecord;
 use duplex_collector::time::Timestamp;
 use serde_json::Value;
 
-use cluster::Broker;
+use cluster::Cluster;
 use expected::{assert_same_bytes, each_once, gauges_of, golden_values, replayed};
 use service::{Deployment, Service};
 use topics::{Judge, create_topics, send, send_all, writer};
@@ -253,7 +254,7 @@ fn a_broker_that_is_not_there_is_waited_for() {
     assert!(log.contains("waiting for kafka"), "{log}");
     assert!(lines.len() <= 10, "{} lines in {WATCHED:?}:\n{}", lines.len(), lines.join("\n"));
 
-    let _broker = Broker::own(port);
+    let _broker = Cluster::own(port, 1);
     service.wait_until_ready();
     // The service made the topics, with the broker's usual retention: not too old.
     let records = expected::traffic(3, 20, expected::now() - Duration::from_secs(60 * 60));

@@ -1,5 +1,6 @@
 //! The service as its users run it: the binary, a configuration file, signals, HTTP.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,8 +16,6 @@ use crate::cluster;
 use crate::wait::{until, until_true};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_duplex-collector");
-/// Partitions of the events topic of every test.
-pub const PARTITIONS: i32 = 4;
 
 /// Topics and a group of one test's own, and the configuration of the processes that serve them.
 pub struct Deployment {
@@ -24,6 +23,25 @@ pub struct Deployment {
     /// The group, and what every topic's name begins with.
     pub name: String,
     pub files: TempDir,
+    pub shape: Shape,
+}
+
+/// What deployments differ in.
+pub struct Shape {
+    pub partitions: i32,
+    pub replicas: i32,
+    /// Where the processes begin to look for Kafka, if not where the test does.
+    pub via: Option<String>,
+    /// librdkafka's properties beside the usual ones, or in their place.
+    pub properties: Vec<(&'static str, String)>,
+    /// Further sections of the configuration.
+    pub sections: &'static str,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { partitions: 4, replicas: 1, via: None, properties: Vec::new(), sections: "" }
+    }
 }
 
 /// A running process of the service. It is killed when this value is dropped.
@@ -35,11 +53,15 @@ pub struct Service {
 
 impl Deployment {
     pub fn new(bootstrap: &str, test: &str) -> Self {
+        Self::shaped(bootstrap, test, Shape::default())
+    }
+
+    pub fn shaped(bootstrap: &str, test: &str, shape: Shape) -> Self {
         // Unlike those of any earlier run too: the cluster may be one that stays.
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a clock past 1970");
         let name = format!("{test}-{}-{}", process::id(), since_epoch.as_millis());
         let files = TempDir::with_prefix_in(format!("{test}-"), env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        let deployment = Self { bootstrap: bootstrap.into(), name, files };
+        let deployment = Self { bootstrap: bootstrap.into(), name, files, shape };
         fs::write(deployment.config(), deployment.toml()).expect("the configuration can be written");
         deployment
     }
@@ -54,24 +76,32 @@ impl Deployment {
     }
 
     fn toml(&self) -> String {
-        let Self { bootstrap, name, .. } = self;
+        let Self { bootstrap, name, shape, .. } = self;
+        let Shape { partitions, replicas, via, properties, sections } = shape;
+        let bootstrap = via.as_ref().unwrap_or(bootstrap);
+        // A killed member is missed soon.
+        let usual = [("session.timeout.ms", "4000"), ("heartbeat.interval.ms", "500")];
+        let mut all: BTreeMap<&str, &str> = usual.into();
+        all.extend(properties.iter().map(|(name, value)| (*name, value.as_str())));
+        let properties: Vec<_> = all.iter().map(|(name, value)| format!("{name:?} = {value:?}")).collect();
+        let properties = properties.join(", ");
         format!(
             r#"
             [kafka]
             bootstrap_servers = "{bootstrap}"
             group_id = "{name}"
-            # A killed member is missed soon.
-            properties = {{ "session.timeout.ms" = 4000, "heartbeat.interval.ms" = 500 }}
+            properties = {{ {properties} }}
             [topics]
             events = "{name}.events"
             bundles = "{name}.bundles"
             dead_letters = "{name}.dead-letters"
             changelog = "{name}.changelog"
             create = true
-            partitions = {PARTITIONS}
-            replication_factor = 1
+            partitions = {partitions}
+            replication_factor = {replicas}
             [worker]
             commit_interval = "100ms"
+            {sections}
             "#
         )
     }
@@ -132,7 +162,7 @@ impl Service {
 
     pub fn wait_until_ready(&mut self) {
         until_true("the service is ready", || {
-            let ended = self.child.try_wait().expect("the service is a child");
+            let ended = self.ended();
             assert!(ended.is_none(), "the service ended: {ended:?}");
             self.status("/readyz") == Some(200)
         });
@@ -144,13 +174,23 @@ impl Service {
         self.child.wait().expect("the service is a child");
     }
 
+    /// Sends a signal by its name, such as `STOP`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill can be run");
+        assert!(sent.success(), "no such process any more: {pid}");
+    }
+
+    /// The exit status, once it has ended.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("the service is a child")
+    }
+
     /// SIGTERM; the exit status, and how long it took.
     pub fn terminate(mut self) -> (ExitStatus, Duration) {
         let began = Instant::now();
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill can be run");
-        assert!(sent.success(), "no such process any more: {pid}");
-        let status = until("the service has ended", || self.child.try_wait().expect("the service is a child"));
+        self.signal("TERM");
+        let status = until("the service has ended", || self.ended());
         (status, began.elapsed())
     }
 

@@ -10,7 +10,7 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use rdkafka::{ClientConfig, Offset};
 
-use crate::service::{Deployment, PARTITIONS};
+use crate::service::Deployment;
 use crate::topics::send_all;
 use crate::wait::{PATIENCE, until_true};
 use crate::{START, deployment, expected};
@@ -44,7 +44,7 @@ impl<'a> Operator<'a> {
     /// The group's committed offsets.
     fn committed(&self) -> BTreeMap<i32, i64> {
         let mut asked = TopicPartitionList::new();
-        asked.add_partition_range(&self.deployment.topic("events"), 0, PARTITIONS - 1);
+        asked.add_partition_range(&self.deployment.topic("events"), 0, self.deployment.shape.partitions - 1);
         let committed = self.consumer().committed_offsets(asked, PATIENCE).expect("the broker answers");
         let offset = |offset: Offset| offset.to_raw().expect("every partition was committed");
         committed.elements().iter().map(|element| (element.partition(), offset(element.offset()))).collect()
@@ -65,7 +65,7 @@ impl<'a> Operator<'a> {
         let changelog = self.deployment.topic("changelog");
         let consumer = self.consumer();
         let mut list = TopicPartitionList::new();
-        for partition in 0..PARTITIONS {
+        for partition in 0..self.deployment.shape.partitions {
             let (_, end) = consumer.fetch_watermarks(&changelog, partition, PATIENCE).expect("the broker answers");
             // Its checkpoint and the marker of its transaction.
             list.add_partition_offset(&changelog, partition, Offset::Offset(end - 2)).expect("an offset");

@@ -1,0 +1,40 @@
+//! A group coordinator of its own, which can die alone.
+
+use std::sync::Arc;
+
+use rdkafka::config::FromClientConfig as _;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::mocking::{MockCluster, MockCoordinator};
+
+use super::*;
+
+#[test]
+fn a_group_coordinator_that_died_ends_the_worker_and_does_not_hold_it_for_ever() {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    let cluster = MockCluster::new(2).unwrap();
+    let topics = Topics::default();
+    cluster.create_topic(&topics.bundles, 1, 2).unwrap();
+    cluster.coordinator(MockCoordinator::Transaction("duplex-a-0".into()), 1).unwrap();
+    cluster.coordinator(MockCoordinator::Group("duplex".into()), 2).unwrap();
+    let settings = Settings {
+        bootstrap_servers: cluster.bootstrap_servers(),
+        group_id: "duplex".into(),
+        instance: "a".into(),
+        properties: BTreeMap::from([("transaction.timeout.ms".into(), TIMEOUT.as_millis().to_string())]),
+    };
+    let guarantee = ProcessingGuarantee::ExactlyOnce;
+    let mut producer = Producer::new(&settings, &topics, 0, guarantee, DeadLetterPayload::Keep).unwrap();
+    producer.init_transactions().unwrap();
+    let member = BaseConsumer::from_config(&settings.consumer(0)).unwrap();
+    let group = GroupMetadata(Arc::new(member.group_metadata().unwrap()));
+
+    producer.begin().unwrap();
+    cluster.broker_down(2).unwrap();
+    let began = Instant::now();
+    let error = producer.send_offsets(&[(Partition(0), Offset(1))], &group).unwrap_err();
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    assert!(matches!(&error, BrokerError::Fatal(text) if text.contains("group coordinator")), "{error:?}");
+    // It holds nothing else up either.
+    drop(producer);
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+}
