@@ -308,7 +308,8 @@ impl Producer for Port {
 
     fn commit(&mut self) -> Result<(), BrokerError> {
         self.call("commit", |world, process| {
-            if world.out_of_reach(process) || world.plan.draws(Mishap::FailedDelivery) {
+            let is_cut_off = world.out_of_reach(process) && !world.clients[process].producer_reaches;
+            if is_cut_off || world.plan.draws(Mishap::FailedDelivery) {
                 return Err(BrokerError::Abortable("records were not delivered in time".into()));
             }
             world.flush(process, usize::MAX).map_err(refused)?;

@@ -296,6 +296,7 @@ impl Simulation {
             let lasts = world.random.between(500, 30_000);
             world.history.tell(now, process, &format!("the broker is out of reach for {lasts} ms"));
             world.clients[process].out_of_reach_until = now + lasts;
+            world.clients[process].producer_reaches = world.random.one_in(2);
         }
         if world.plan.draws(Mishap::ClockJump) {
             let back = world.plan.most_off as i64;

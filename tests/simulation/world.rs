@@ -45,6 +45,8 @@ pub struct Client {
     pub readers: BTreeMap<i32, Reader>,
     pub frozen_until: u64,
     pub out_of_reach_until: u64,
+    /// Then too: its producer has connections of its own.
+    pub producer_reaches: bool,
     /// Records are delivered this long after their arrival.
     pub fetch_delay: u64,
     /// A process that stood still has fetched nothing since the one time, and does not before the other.
@@ -101,6 +103,7 @@ impl World {
             readers: BTreeMap::new(),
             frozen_until: 0,
             out_of_reach_until: 0,
+            producer_reaches: false,
             fetch_delay: 0,
             fetches_nothing: (0, 0),
             wall_offset: 0,
