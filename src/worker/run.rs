@@ -368,7 +368,7 @@ where
         if self.may_have_moved(start) {
             return true;
         }
-        if !error.is_of_two_commits() {
+        if fault::is_on(Fault::StopWhenApart) || !error.is_of_two_commits() {
             return false;
         }
         let now = self.clock.monotonic();
