@@ -43,9 +43,14 @@ impl<'d> Fleet<'d> {
         self.member(instance).kill();
     }
 
-    /// SIGSTOP.
+    /// SIGSTOP, and waits until it stands still. One that has just given up is started again first.
     pub fn stop(&mut self, instance: &str) {
-        self.members[instance].signal("STOP");
+        until(&format!("{instance} stands still"), || {
+            self.tend();
+            let service = &self.members[instance];
+            service.signal("STOP");
+            service.is_stopped().then_some(())
+        });
         self.stopped.insert(instance.to_owned());
     }
 
