@@ -3,6 +3,7 @@
 //! The modules in the order they build on each other; each uses only what stands above it, which
 //! `tests/architecture.rs` holds. Down to `task` everything is pure: no clock, no IO, no threads.
 
+pub mod fault;
 pub mod ids;
 pub mod numeric;
 pub mod time;

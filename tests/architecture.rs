@@ -13,22 +13,23 @@ mod source;
 /// The pure core: same input, same output. Each module, and the modules it may name; all of them stand above it.
 #[rustfmt::skip]
 const CORE: &[(&str, &str)] = &[
+    ("fault",        ""),
     ("numeric",      ""),
     ("time",         ""),
     ("ids",          ""),
     ("wire",         "numeric time ids"),
     ("distribution", "numeric"),
-    ("collector",    "numeric time ids wire"),
+    ("collector",    "fault numeric time ids wire"),
     ("bundle",       "numeric time ids wire distribution collector"),
     ("report",       "numeric time ids wire distribution collector bundle"),
     ("synth",        "numeric time ids wire"),
-    ("task",         "numeric time ids wire distribution collector bundle"),
+    ("task",         "fault numeric time ids wire distribution collector bundle"),
 ];
 
 /// What surrounds the core, likewise.
 #[rustfmt::skip]
 const SHELL: &[(&str, &str)] = &[
-    ("worker",       "time ids wire collector task"),
+    ("worker",       "fault time ids wire collector task"),
     ("clock",        "time"),
     ("kafka",        "time ids task worker clock"),
     ("metrics",      "time ids wire distribution collector report task worker"),

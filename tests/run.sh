@@ -6,9 +6,10 @@ usage() {
   cat <<'EOT'
 usage: tests/run.sh
 
-Stages: setup, fmt, build, clippy, doc, kafka, tests, chaos, ignored, rules. All of
-them run, except that nothing follows where Rust is missing or the build fails. All
-cargo calls use the release profile, so librdkafka is built once.
+Stages: setup, fmt, build, clippy, doc, kafka, tests, chaos, ignored, faults, rules.
+All of them run, except that nothing follows where Rust is missing or the build fails.
+All cargo calls use the release profile, so librdkafka is built once. The stage faults
+builds with the feature deliberate-faults: the simulation must find each of them.
 
 Needs Rust, which it never installs. As root on Debian it installs what else is
 missing: a C and C++ compiler, make and perl for librdkafka and OpenSSL, procps,
@@ -180,5 +181,7 @@ if ((ignored)); then
   cargo_tests ignored 10 bash -c "$with_broker" "$target/run/broker" \
     cargo test --release --locked --no-fail-fast -- --ignored
 fi
+check clippy-faults 10 cargo clippy --release --locked --features deliberate-faults --lib --test simulation -- -D warnings || true
+cargo_tests faults 20 cargo test --release --locked --features deliberate-faults --test simulation -- --nocapture
 rules
 finish

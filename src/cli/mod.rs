@@ -37,6 +37,7 @@ const EXIT_CODES: &str = "Exit codes:
   69  no broker answers
   72  the changelog is missing, incomplete, of another offset or a newer release's
   74  records were deleted from the broker before they were read
+  75  a restore waits for a transaction that nobody ends
   78  the configuration, or a topic it names, can't work
  143  a second signal ended run at once";
 

@@ -10,6 +10,7 @@ use thiserror::Error;
 use super::response::ResponseFacts;
 use super::session::{Head, HeldSnapshots, SessionCollector};
 use super::stream_start::HeldFacts;
+use crate::fault::{self, Fault};
 use crate::ids::SessionId;
 
 /// The version that snapshots are written in, their first byte.
@@ -53,10 +54,17 @@ impl SessionCollector {
     pub fn snapshot(&mut self) -> Snapshot {
         let responses = std::mem::take(&mut self.dirty)
             .into_iter()
+            .skip(usize::from(fault::is_on(Fault::SkipDirtyResponse)))
             .map(|index| (index, encode(&self.responses[index as usize])))
             .collect();
         let facts = self.head.start.held();
         let mut snapshot = Snapshot { head: encode(&self.head), responses, held: None, released: 0 };
+        if fault::is_on(Fault::ForgetSequence) {
+            snapshot.head = encode(&Head { last_seq: None, ..self.head.clone() });
+        }
+        if fault::is_on(Fault::ForgetHeldFacts) {
+            return snapshot;
+        }
         if facts.is_empty() {
             snapshot.released = std::mem::take(&mut self.held).count;
         } else if facts.len() > self.held.facts {
@@ -68,6 +76,8 @@ impl SessionCollector {
 
     /// A session from its snapshots; `held` and `responses` by ascending index.
     ///
+    /// Parts that the head does not know yet are left out: without transactions a crash can come between them and it.
+    ///
     /// # Errors
     /// When a snapshot is of a newer version, damaged or missing.
     pub fn restore<'a>(
@@ -78,15 +88,21 @@ impl SessionCollector {
     ) -> Result<Self, SnapshotError> {
         let mut head: Head = decode(head)?;
         let mut in_snapshots = HeldSnapshots::default();
+        let holds_none = head.start.is_whole();
         for (index, snapshot) in held {
-            let facts: Vec<HeldFacts> = decode(snapshot)?;
-            in_snapshots = HeldSnapshots { facts: in_snapshots.facts + facts.len(), count: index + 1 };
-            head.start.restore_held(facts);
+            if holds_none {
+                // Their tombstones are still to be written.
+                in_snapshots.count = index + 1;
+            } else if !head.start.is_whole() {
+                let facts: Vec<HeldFacts> = decode(snapshot)?;
+                in_snapshots = HeldSnapshots { facts: in_snapshots.facts + facts.len(), count: index + 1 };
+                head.start.restore_held(facts);
+            }
         }
         if !head.start.is_whole() {
             return Err(SnapshotError::MissingFacts);
         }
-        let responses = responses.into_iter();
+        let responses = responses.into_iter().take(head.responses as usize);
         let mut restored = Vec::with_capacity(responses.size_hint().0);
         for (index, snapshot) in responses {
             if index as usize != restored.len() {

@@ -18,6 +18,7 @@ use super::identify;
 use super::record::Record;
 use crate::bundle::assemble;
 use crate::collector::{Arrival, EndReason, Handled, SessionCollector, Settings, Snapshot};
+use crate::fault::{self, Fault};
 use crate::ids::{Offset, Partition, SessionId, TopicPartition};
 use crate::time::Timestamp;
 use crate::wire::{Decoder, Error, Event, Kind};
@@ -98,7 +99,7 @@ impl PartitionTask {
             recorded_time,
             settings,
         };
-        for (id, marker) in closed {
+        for (id, marker) in closed.into_iter().filter(|_| !fault::is_on(Fault::ForgetClosedMarkers)) {
             task.timers.insert((marker.until, id.clone()));
             task.closed.insert(id, marker);
         }
@@ -169,15 +170,16 @@ impl PartitionTask {
             return None;
         }
         dirty.sort_unstable();
-        for id in &dirty {
+        for id in dirty.iter().skip(usize::from(fault::is_on(Fault::SkipDirtySession))) {
             // Those that ended since have their tombstones already; one that ended and opened again comes twice.
             if let Some(open) = self.sessions.get_mut(id).filter(|open| open.is_dirty) {
                 open.is_dirty = false;
                 let Snapshot { head, responses, held, released } = open.session.snapshot();
                 let id = id.as_str();
-                changelog.push(Key::Session(id).put_bytes(head));
+                // Without transactions a crash can come between any two: a head's parts are there before it, and go after.
                 changelog.extend(responses.into_iter().map(|(index, part)| Key::Response(id, index).put_bytes(part)));
                 changelog.extend(held.map(|(index, part)| Key::Held(id, index).put_bytes(part)));
+                changelog.push(Key::Session(id).put_bytes(head));
                 changelog.extend((0..released).map(|index| Key::Held(id, index).tombstone()));
                 open.in_changelog = Some(open.session.response_count());
             }
@@ -185,7 +187,7 @@ impl PartitionTask {
         self.recorded_time = now;
         let count = |sessions: usize| u64::try_from(sessions).expect("a count fits");
         changelog.push(Key::Checkpoint.put(&Checkpoint {
-            now,
+            now: now.filter(|_| !fault::is_on(Fault::ForgetTime)),
             next_offset: self.next_offset,
             open_sessions: count(self.sessions.len()),
             closed_sessions: count(self.closed.len()),
@@ -311,13 +313,17 @@ impl PartitionTask {
         session.finish(&self.settings);
         let assembled = assemble(&session, reason, &self.source, self.settings.limits.bundle_bytes);
         let pending = &mut self.pending;
-        if let Some(responses) = in_changelog {
+        let recorded = pending.changelog.len();
+        if let Some(responses) = in_changelog.filter(|_| !fault::is_on(Fault::KeepFinishedSession)) {
             pending.changelog.push(Key::Session(id.as_str()).tombstone());
             pending.changelog.extend((0..responses).map(|index| Key::Response(id.as_str(), index).tombstone()));
             pending.changelog.extend((0..held).map(|index| Key::Held(id.as_str(), index).tombstone()));
         }
         let marker = ClosedMarker { until: now + self.settings.closed_retention };
         pending.changelog.push(Key::Closed(id.as_str()).put(&marker));
+        if fault::is_on(Fault::ForgetIdleEnd) && reason == EndReason::IdleTimeout {
+            pending.changelog.truncate(recorded);
+        }
         self.timers.insert((marker.until, id.clone()));
         self.closed.insert(id.clone(), marker);
         pending.counts.truncated += u64::from(assembled.truncated);

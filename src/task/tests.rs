@@ -12,6 +12,7 @@ use crate::time::Timestamp;
 use crate::wire::{DeadLetterReason, EventClass};
 
 mod cost;
+mod torn;
 
 /// A task with a producer's hand on it: offsets count up, time is told.
 struct Bench {

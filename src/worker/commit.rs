@@ -2,6 +2,7 @@
 
 use super::ports::{BrokerError, Consumer, Outgoing, Producer};
 use super::settings::ProcessingGuarantee;
+use crate::fault::{self, Fault};
 use crate::ids::{Offset, Partition};
 use crate::task::CommitBatch;
 
@@ -24,11 +25,24 @@ where
     let offsets: Vec<(Partition, Offset)> = batches.iter().map(|batch| (batch.partition, batch.next_offset)).collect();
     match guarantee {
         ProcessingGuarantee::ExactlyOnce => {
-            transaction.producer.send_state(batches)?;
+            if !fault::is_on(Fault::StateAfterTransaction) {
+                transaction.producer.send_state(batches)?;
+            }
             // Read anew: a member that has left its group since must not commit.
             let group = consumer.group_metadata()?;
-            transaction.producer.send_offsets(&offsets, &group)?;
-            transaction.commit()
+            if !fault::is_on(Fault::NoOffsets) && !fault::is_on(Fault::OffsetsAfterTransaction) {
+                transaction.producer.send_offsets(&offsets, &group)?;
+            }
+            transaction.commit()?;
+            if fault::is_on(Fault::OffsetsAfterTransaction) {
+                consumer.commit_offsets(&offsets)?;
+            }
+            if fault::is_on(Fault::StateAfterTransaction) {
+                let transaction = OpenTransaction::begin(producer)?;
+                transaction.producer.send_state(batches)?;
+                transaction.commit()?;
+            }
+            Ok(())
         }
         ProcessingGuarantee::AtLeastOnce => {
             // In this order, for a crash may come between any two: what the state forgets has been written, and what is

@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::ports::Start;
 use super::settings::ProcessingGuarantee;
 use crate::collector::Settings;
+use crate::fault::{self, Fault};
 use crate::ids::{Offset, Partition, TopicPartition};
 use crate::task::{ChangelogState, CommitBatch, PartitionTask, Record, RestoreError};
 use crate::time::Timestamp;
@@ -113,6 +114,8 @@ impl Tasks {
         let Some(Slot::Restoring(restoring)) = self.slots.remove(&partition) else { return Ok(()) };
         let committed = restoring.start.committed;
         match guarantee {
+            // The check would mend what these two do.
+            _ if fault::is_on(Fault::RestoreToStableEnd) || fault::is_on(Fault::TakeUnstableOffsets) => {}
             ProcessingGuarantee::ExactlyOnce => restoring.state.check_exactly_once(committed)?,
             ProcessingGuarantee::AtLeastOnce => restoring.state.check_at_least_once(committed)?,
         }
@@ -141,7 +144,7 @@ impl Tasks {
             Some(Slot::Running(running)) => {
                 running.idle_since = None;
                 // A record that was delivered before is not new.
-                if record.offset >= running.task.next_offset() {
+                if record.offset >= running.task.next_offset() || fault::is_on(Fault::TakeRedelivered) {
                     running.last_timestamp = record.timestamp.or(running.last_timestamp);
                     running.task.process(record, wall);
                 }
@@ -165,7 +168,7 @@ impl Tasks {
         for running in self.running_mut() {
             let Some(since) = running.idle_since else { continue };
             let elapsed = now.saturating_sub(since);
-            if !may_pass || elapsed > MAX_IDLE_STEP {
+            if !may_pass || (elapsed > MAX_IDLE_STEP && !fault::is_on(Fault::SilenceOfAnyLength)) {
                 running.idle_since = Some(now);
             } else if elapsed >= IDLE_STEP {
                 // Whole milliseconds, as the task counts them; the rest is for the next time.

@@ -1,0 +1,370 @@
+//! What must have come out, once everything went in: the judgement of a whole run.
+//!
+//! A bundle is a function of the records that its session had when it ended, and of why it ended. When it ended is the
+//! task's time to say, and that rests on the wall clock where a partition is silent: no two runs have the same. So each
+//! record has an *interval* of task times at which it can have been processed, whatever went wrong:
+//!
+//! - never before the largest timestamp of its partition up to it (held back where the wall clock of a process was behind
+//!   by more than the tolerance);
+//! - never after that, nor after its own arrival, later by what producers' clocks were ahead and by how long a task took
+//!   the partition for silent although something was there to be read, which the simulator measures.
+//!
+//! Each decision about a session (it goes on, it is over, an event is late, a marker is forgotten) is then certain or, by a
+//! hair of the timeouts, open. What was done must be possible. Where every decision about a session is certain, its bundles
+//! must be those of a run without faults, to the byte; otherwise each must be what its own records give.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duplex_collector::collector::Settings;
+use duplex_collector::ids::{Offset, Partition, TopicPartition};
+use duplex_collector::task::{self, CommitBatch, PartitionTask};
+use duplex_collector::time::Timestamp;
+
+use crate::broker::{BUNDLE_PARTITIONS, LogId};
+use crate::check::{Record, Session, Written};
+use crate::invariant::{Invariant, Violation};
+use crate::simulation::TOPIC;
+use crate::traffic::{self, Nature};
+use crate::world::World;
+
+/// Time passes in whole milliseconds and in steps of 20.
+const ROUNDING: i64 = 25;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// From, to: both can be.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    low: i64,
+    high: i64,
+}
+
+impl Interval {
+    fn after(self, by: Duration) -> Self {
+        let by = by.as_millis() as i64;
+        Self { low: self.low.saturating_add(by), high: self.high.saturating_add(by) }
+    }
+
+    fn min(self, other: Self) -> Self {
+        Self { low: self.low.min(other.low), high: self.high.min(other.high) }
+    }
+
+    /// Whether `deadline` can be over at this time, and whether it can be to come.
+    fn may(self, deadline: Self) -> (bool, bool) {
+        (self.high >= deadline.low, self.low < deadline.high)
+    }
+}
+
+/// What a run came to, beside holding every invariant.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Verdict {
+    pub sessions: u64,
+    pub bundles: u64,
+    /// Sessions whose every decision was certain.
+    pub certain: u64,
+}
+
+/// Judges a run that has come to its end.
+pub fn judge(world: &World) -> Result<Verdict, Violation> {
+    // What is compared with has no fault.
+    #[cfg(feature = "deliberate-faults")]
+    duplex_collector::fault::put_in(None);
+    let mut verdict = Verdict::default();
+    visible_bundles(world)?;
+    dead_letters(world)?;
+    for (partition, records) in world.checker.records.iter().enumerate() {
+        let times = times(world, partition, records);
+        let reference = undisturbed(partition as i32, records);
+        let mut sessions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (place, record) in records.iter().enumerate() {
+            if let Nature::Event { session, .. } = &record.arrival.nature {
+                sessions.entry(session).or_default().push(place);
+            }
+        }
+        for (id, events) in sessions {
+            let session: Session = (partition as i32, id.to_owned());
+            let bundles = world.checker.bundles.get(&session).map(Vec::as_slice).unwrap_or_default();
+            let life = Life { id, records, times: &times, events: &events, bundles, settings: traffic::settings() };
+            let is_certain = life.follow()?;
+            verdict.sessions += 1;
+            verdict.bundles += bundles.len() as u64;
+            verdict.certain += u64::from(is_certain);
+            let expected = match is_certain {
+                true => reference.get(id).cloned().unwrap_or_default(),
+                false => bundles.iter().map(|bundle| life.recorded(partition as i32, bundle)).collect(),
+            };
+            same_bytes(id, bundles, &expected)?;
+        }
+    }
+    Ok(verdict)
+}
+
+fn same_bytes(id: &str, bundles: &[Written], expected: &[Vec<u8>]) -> Result<(), Violation> {
+    let broken = |detail| Err(Violation::new(Invariant::BytesAsWithoutFaults, detail));
+    if bundles.len() != expected.len() {
+        return broken(format!("{id} has {} bundles, without faults {}", bundles.len(), expected.len()));
+    }
+    for (bundle, expected) in bundles.iter().zip(expected) {
+        if bundle.json != *expected {
+            let (is, should) = (String::from_utf8_lossy(&bundle.json), String::from_utf8_lossy(expected));
+            return broken(format!("the bundle of {id}\n    is        {is}\n    should be {should}"));
+        }
+    }
+    Ok(())
+}
+
+/// What a read_committed consumer of the bundles topic sees is what was committed.
+fn visible_bundles(world: &World) -> Result<(), Violation> {
+    let visible = (0..BUNDLE_PARTITIONS).flat_map(|p| world.broker.log(LogId::Bundles(p)).read(0));
+    let mut visible: Vec<&[u8]> = visible.map(|record| record.value.unwrap_or_default()).collect();
+    let mut committed: Vec<&[u8]> = world.checker.bundles.values().flatten().map(|written| &*written.json).collect();
+    visible.sort_unstable();
+    committed.sort_unstable();
+    if visible != committed {
+        let detail = format!("{} bundles are visible, {} were committed", visible.len(), committed.len());
+        return Err(Violation::new(Invariant::OneBundlePerSession, detail));
+    }
+    Ok(())
+}
+
+fn dead_letters(world: &World) -> Result<(), Violation> {
+    let records = world.checker.records.iter().flatten();
+    let malformed = records.filter(|record| record.arrival.nature == Nature::DeadLetter);
+    let expected: std::collections::BTreeSet<_> =
+        malformed.map(|record| (record.arrival.partition, record.offset)).collect();
+    let visible = world.broker.log(LogId::DeadLetters).read(0).count();
+    if world.checker.letters != expected || visible != expected.len() {
+        let detail =
+            format!("expected {expected:?}, {visible} are visible, committed were {:?}", world.checker.letters);
+        return Err(Violation::new(Invariant::DeadLettersOnce, detail));
+    }
+    Ok(())
+}
+
+/// When each record of a partition can have been processed, by the task's time.
+fn times(world: &World, partition: usize, records: &[Record]) -> Vec<Interval> {
+    let tolerance = traffic::settings().clock_tolerance.as_millis() as i64 - world.plan.most_off as i64;
+    let unseen = world.checker.unseen[partition] as i64 + ROUNDING;
+    let mut stamped = Interval { low: i64::MIN, high: i64::MIN };
+    let mut ahead = 0;
+    let mut times = Vec::new();
+    for Record { arrival, .. } in records {
+        let at = arrival.at as i64;
+        stamped.low = stamped.low.max(arrival.timestamp.min(at + tolerance));
+        stamped.high = stamped.high.max(arrival.timestamp);
+        let silence = at + ahead + unseen;
+        times.push(Interval { low: stamped.low, high: stamped.high.max(silence) });
+        ahead = ahead.max(arrival.timestamp - at);
+    }
+    times
+}
+
+/// The bundles of a run without faults, by session: one task, every record, then silence.
+fn undisturbed(partition: i32, records: &[Record]) -> BTreeMap<String, Vec<Vec<u8>>> {
+    let mut task = PartitionTask::new(source(partition), Offset(0), Arc::new(traffic::settings()));
+    for record in records {
+        process(&mut task, record);
+    }
+    while task.open_sessions() > 0 {
+        task.advance(Duration::from_secs(1));
+    }
+    let mut bundles: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
+    for bundle in task.prepare_commit().into_iter().flat_map(|batch: CommitBatch| batch.bundles) {
+        bundles.entry(bundle.session_id.to_string()).or_default().push(bundle.json);
+    }
+    bundles
+}
+
+fn source(partition: i32) -> TopicPartition {
+    TopicPartition { topic: TOPIC.into(), partition: Partition(partition) }
+}
+
+fn process(task: &mut PartitionTask, Record { offset, arrival }: &Record) {
+    let record = task::Record {
+        partition: Partition(arrival.partition),
+        offset: Offset(*offset),
+        timestamp: Some(Timestamp(arrival.timestamp)),
+        key: arrival.key.as_deref(),
+        value: arrival.value.as_deref(),
+        headers: Vec::new(),
+    };
+    task.process(&record, Timestamp(arrival.at as i64));
+}
+
+/// One session id's events, and the bundles that they came to.
+struct Life<'a> {
+    id: &'a str,
+    records: &'a [Record],
+    times: &'a [Interval],
+    /// Places in `records`.
+    events: &'a [usize],
+    bundles: &'a [Written],
+    settings: Settings,
+}
+
+/// What a session is before its next event.
+#[derive(Clone, Copy)]
+enum State {
+    Unknown,
+    Open {
+        opened: Interval,
+        last: Interval,
+        ended: Option<(Interval, &'static str)>,
+        place: usize,
+    },
+    /// Its marker may be forgotten from then on.
+    Closed {
+        until: Interval,
+    },
+}
+
+impl Life<'_> {
+    /// Follows what was done; whether there was nothing else that could have been done.
+    fn follow(&self) -> Result<bool, Violation> {
+        let mut state = State::Unknown;
+        let mut is_certain = true;
+        let mut open: Option<&Written> = None;
+        for place in self.events {
+            let record = &self.records[*place];
+            let Nature::Event { opens, ends, .. } = record.arrival.nature else { continue };
+            let (now, offset) = (self.times[*place], record.offset);
+            let bundle = self.bundles.iter().find(|bundle| (bundle.first..=bundle.last).contains(&offset));
+            if let State::Open { .. } = state {
+                let goes_on = bundle.is_some_and(|bundle| bundle.first < offset);
+                let (deadline, reasons) = self.deadline(state);
+                let (may_be_over, may_go_on) = now.may(deadline);
+                is_certain &= may_be_over != may_go_on;
+                if goes_on {
+                    if !may_go_on {
+                        return broken(Invariant::SessionsEndInTime, self.at(offset, "goes on after its end was due"));
+                    }
+                } else {
+                    if !may_be_over {
+                        return broken(
+                            Invariant::SessionsEndInTime,
+                            self.at(offset, "was over before its end was due"),
+                        );
+                    }
+                    is_certain &= reasons.len() == 1;
+                    self.ended(open, reasons)?;
+                    state =
+                        State::Closed { until: self.end(state, deadline, now).after(self.settings.closed_retention) };
+                }
+            }
+            state = match (state, bundle) {
+                (State::Unknown, None) => {
+                    return broken(Invariant::EveryRecordIsAccounted, self.at(offset, "is in no bundle"));
+                }
+                (State::Closed { until }, None) => {
+                    let (_, may_be_late) = now.may(until);
+                    is_certain &= opens || !now.may(until).0;
+                    if opens || !may_be_late {
+                        return broken(Invariant::EveryRecordIsAccounted, self.at(offset, "is in no bundle"));
+                    }
+                    state
+                }
+                (State::Closed { until }, Some(bundle)) => {
+                    let (may_be_forgotten, may_be_late) = now.may(until);
+                    is_certain &= opens || !may_be_late;
+                    if !opens && !may_be_forgotten {
+                        return broken(Invariant::LateStaysLate, self.at(offset, "opens its session anew"));
+                    }
+                    self.opened(&mut open, bundle, *place)?
+                }
+                (State::Unknown, Some(bundle)) => self.opened(&mut open, bundle, *place)?,
+                (State::Open { opened, last, ended, .. }, _) => {
+                    State::Open { opened, last: later(last, now), ended, place: *place }
+                }
+            };
+            if let (State::Open { ended: ended @ None, .. }, Some(how)) = (&mut state, ends) {
+                *ended = Some((now, how));
+            }
+        }
+        if let State::Open { .. } = state {
+            let (_, reasons) = self.deadline(state);
+            is_certain &= reasons.len() == 1;
+            self.ended(open, reasons)?;
+        }
+        Ok(is_certain)
+    }
+
+    fn opened<'a>(
+        &'a self,
+        open: &mut Option<&'a Written>,
+        bundle: &'a Written,
+        place: usize,
+    ) -> Result<State, Violation> {
+        let offset = self.records[place].offset;
+        if bundle.first != offset {
+            return broken(Invariant::EveryRecordIsAccounted, self.at(offset, "is not where its bundle begins"));
+        }
+        *open = Some(bundle);
+        let now = self.times[place];
+        Ok(State::Open { opened: now, last: now, ended: None, place })
+    }
+
+    /// When an open session is over, and which reasons its bundle may then give.
+    fn deadline(&self, state: State) -> (Interval, Vec<&'static str>) {
+        let State::Open { opened, last, ended, .. } = state else {
+            unreachable!("only an open session has a deadline")
+        };
+        if let Some((at, how)) = ended {
+            return (at.after(self.settings.grace), vec![how]);
+        }
+        let idle = last.after(self.settings.idle_timeout);
+        let most = opened.after(self.settings.max_duration);
+        let mut reasons = Vec::new();
+        if idle.low <= most.high {
+            reasons.push("idle_timeout");
+        }
+        if most.low < idle.high {
+            reasons.push("max_duration");
+        }
+        (idle.min(most), reasons)
+    }
+
+    /// When a session that is over has ended: at the latest with the first record that is past its deadline for sure.
+    fn end(&self, state: State, deadline: Interval, now: Interval) -> Interval {
+        let State::Open { place, .. } = state else { unreachable!("only an open session ends") };
+        let after = &self.times[place + 1..];
+        let past = after.iter().find(|time| time.low >= deadline.high).map_or(now.high, |time| time.high);
+        Interval { low: deadline.low, high: past.min(now.high) }
+    }
+
+    fn ended(&self, open: Option<&Written>, reasons: Vec<&'static str>) -> Result<(), Violation> {
+        let bundle = open.expect("an open session was opened by a bundle's first record");
+        if !reasons.contains(&bundle.reason.as_str()) {
+            let detail = format!("{} ended by {}, which should be one of {reasons:?}", self.id, bundle.reason);
+            return broken(Invariant::SessionsEndInTime, detail);
+        }
+        Ok(())
+    }
+
+    /// The bytes of a bundle with its end as it was recorded.
+    fn recorded(&self, partition: i32, bundle: &Written) -> Vec<u8> {
+        let settings = Settings { grace: DAY, idle_timeout: DAY, max_duration: DAY, ..self.settings.clone() };
+        let mut task = PartitionTask::new(source(partition), Offset(0), Arc::new(settings));
+        let events = self.events.iter().map(|place| &self.records[*place]);
+        events.filter(|record| (bundle.first..=bundle.last).contains(&record.offset)).for_each(|record| {
+            process(&mut task, record);
+        });
+        task.end_of_input();
+        let bundles = task.prepare_commit().map(|batch| batch.bundles).unwrap_or_default();
+        let json = bundles.into_iter().next().map(|bundle| bundle.json).unwrap_or_default();
+        let (unended, reason) = (r#""end_reason":"end_of_input""#, format!(r#""end_reason":"{}""#, bundle.reason));
+        String::from_utf8_lossy(&json).replace(unended, &reason).into_bytes()
+    }
+
+    fn at(&self, offset: i64, what: &str) -> String {
+        format!("{}: the event at offset {offset} {what}", self.id)
+    }
+}
+
+fn later(one: Interval, other: Interval) -> Interval {
+    Interval { low: one.low.max(other.low), high: one.high.max(other.high) }
+}
+
+fn broken<T>(invariant: Invariant, detail: String) -> Result<T, Violation> {
+    Err(Violation::new(invariant, detail))
+}

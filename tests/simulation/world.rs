@@ -1,0 +1,244 @@
+//! Everything but the code under test: the cluster, the clients' sides of it, time, and who checks.
+
+use std::collections::BTreeMap;
+
+use duplex_collector::worker::BrokerError;
+
+use crate::broker::{Broker, Identity, LogId};
+use crate::check::Checker;
+use crate::group::Metadata;
+use crate::history::History;
+use crate::log::Body;
+use crate::member::{Flow, Member};
+use crate::plan::{Mishap, Plan};
+use crate::random::Random;
+use crate::traffic::{self, Arrival, BEGIN, Nature};
+
+/// A tombstone of the changelog may be cleaned away after this long.
+const TOMBSTONES_KEPT: u64 = 60_000;
+/// The longest step of silence that a task takes; nothing longer is let pass for it.
+const LONGEST_SILENCE: u64 = 5_000;
+
+/// A record in a producer's queue.
+pub type Queued = (LogId, Vec<u8>, Option<Vec<u8>>);
+
+/// A restore that is under way.
+#[derive(Debug)]
+pub struct Reader {
+    /// The high watermark when it was opened.
+    pub end: i64,
+    pub position: i64,
+}
+
+/// One process: its member, its producer, its clocks.
+#[derive(Debug)]
+pub struct Client {
+    pub alive: bool,
+    /// Its worker has registered its producer.
+    pub registered: bool,
+    pub identity: Identity,
+    pub member: Member,
+    /// The group's metadata as it was first read, for the fault that goes on with it.
+    pub kept_metadata: Option<Metadata>,
+    pub queue: Vec<Queued>,
+    pub in_transaction: bool,
+    pub readers: BTreeMap<i32, Reader>,
+    pub frozen_until: u64,
+    pub out_of_reach_until: u64,
+    /// Then too: its producer has connections of its own.
+    pub producer_reaches: bool,
+    /// Records are delivered this long after their arrival.
+    pub fetch_delay: u64,
+    /// A process that stood still has fetched nothing since the one time, and does not before the other.
+    pub fetches_nothing: (u64, u64),
+    /// How far the wall clock is off, in milliseconds.
+    pub wall_offset: i64,
+    /// It was told to stop.
+    pub is_draining: bool,
+    pub looked_at: u64,
+}
+
+#[derive(Debug)]
+pub struct World {
+    pub now: u64,
+    pub broker: Broker,
+    pub clients: Vec<Client>,
+    pub plan: Plan,
+    pub random: Random,
+    pub history: History,
+    pub checker: Checker,
+    pub arrivals: Vec<Arrival>,
+    next_arrival: usize,
+}
+
+impl World {
+    pub fn new(seed: u64) -> Self {
+        let mut plan = Plan::new(seed);
+        let arrivals = traffic::make(&mut plan, &mut Random::new(seed, 1));
+        Self {
+            now: BEGIN,
+            broker: Broker::new(plan.partitions, plan.cooperative),
+            clients: Vec::new(),
+            checker: Checker::new(plan.partitions),
+            plan,
+            random: Random::new(seed, 2),
+            history: History::default(),
+            arrivals,
+            next_arrival: 0,
+        }
+    }
+
+    /// A process that takes `transactional_id`; its number.
+    pub fn start(&mut self, transactional_id: String) -> usize {
+        let process = self.clients.len();
+        self.history.tell(self.now, process, &format!("starts as {transactional_id}"));
+        self.clients.push(Client {
+            alive: true,
+            registered: false,
+            identity: Identity { transactional_id, epoch: 0, process },
+            member: Member::default(),
+            kept_metadata: None,
+            queue: Vec::new(),
+            in_transaction: false,
+            readers: BTreeMap::new(),
+            frozen_until: 0,
+            out_of_reach_until: 0,
+            producer_reaches: false,
+            fetch_delay: 0,
+            fetches_nothing: (0, 0),
+            wall_offset: 0,
+            is_draining: false,
+            looked_at: self.now,
+        });
+        process
+    }
+
+    /// A process is gone: nothing it does afterwards counts.
+    pub fn kill(&mut self, process: usize, why: &str) -> BrokerError {
+        self.history.tell(self.now, process, why);
+        self.clients[process].alive = false;
+        BrokerError::Fatal(why.to_owned())
+    }
+
+    /// Lets time pass for the cluster and the producers.
+    pub fn pass(&mut self, milliseconds: u64) {
+        self.now += milliseconds;
+        while let Some(arrival) = self.arrivals.get(self.next_arrival).filter(|arrival| arrival.at <= self.now) {
+            self.next_arrival += 1;
+            let log = self.broker.logs.get_mut(&LogId::Events(arrival.partition)).expect("a partition of events");
+            if arrival.nature == Nature::Gap {
+                log.append(Body::Marker, arrival.timestamp, arrival.at);
+                log.append(Body::Marker, arrival.timestamp, arrival.at);
+                continue;
+            }
+            let (key, value) = (arrival.key.clone(), arrival.value.clone());
+            let offset = log.append(Body::Data { key, value, transaction: None }, arrival.timestamp, arrival.at);
+            self.checker.arrived(offset, arrival);
+        }
+        for client in &self.clients {
+            if let Some(member) = client.member.id()
+                && client.alive
+                && client.frozen_until <= self.now
+            {
+                self.broker.group.heartbeat(member, self.now);
+            }
+        }
+        let markers_are_slow = self.plan.draws(Mishap::SlowMarkers);
+        self.broker.tick(self.now, markers_are_slow, &mut self.random);
+        if self.plan.draws(Mishap::Compaction) {
+            self.compact();
+        }
+    }
+
+    fn compact(&mut self) {
+        let log = LogId::Changelog(self.random.below(self.plan.partitions as u64) as i32);
+        let log = self.broker.logs.get_mut(&log).expect("a partition of the changelog");
+        // The newest part is never cleaned.
+        let below = self.random.below(log.end().max(1) as u64) as i64;
+        log.compact(below, self.now, TOMBSTONES_KEPT);
+    }
+
+    /// Whether every record that producers have was written.
+    pub fn is_written(&self) -> bool {
+        self.next_arrival == self.arrivals.len()
+    }
+
+    /// A process stands still until then, and fetches nothing for a while longer.
+    pub fn freeze(&mut self, process: usize, until: u64) {
+        let until_fetched = until + self.random.between(0, 1_500);
+        let client = &mut self.clients[process];
+        client.frozen_until = until;
+        client.fetches_nothing = (self.now, until_fetched);
+    }
+
+    pub fn out_of_reach(&self, process: usize) -> bool {
+        self.clients[process].out_of_reach_until > self.now
+    }
+
+    /// Appends what a producer has queued, or the first `at_most` of it.
+    pub fn flush(&mut self, process: usize, at_most: usize) -> Result<(), crate::broker::Refused> {
+        let client = &mut self.clients[process];
+        let queued: Vec<Queued> = client.queue.drain(..at_most.min(client.queue.len())).collect();
+        for (log, key, value) in queued {
+            self.broker.append(&client.identity, log, key, value, self.now)?;
+        }
+        Ok(())
+    }
+
+    /// What the client answers for the group's metadata; `None` when it knows that it is out.
+    pub fn metadata(&mut self, process: usize) -> Option<Metadata> {
+        let member = &self.clients[process].member;
+        let is_out = member.id().is_some_and(|id| !self.broker.group.knows(id));
+        // It may have heard of it in the background, or not yet.
+        if is_out && self.random.one_in(2) { None } else { member.metadata() }
+    }
+
+    /// The end of a partition as far as records are fetched.
+    pub fn fetched_end(&self, process: usize, partition: i32) -> i64 {
+        let log = self.broker.log(LogId::Events(partition));
+        let client = &self.clients[process];
+        let (since, until) = client.fetches_nothing;
+        if client.fetch_delay == 0 && until <= self.now {
+            return log.stable_end();
+        }
+        let held = client.member.held.get(&partition);
+        let from = held.map_or(0, |held| held.position);
+        let unfetched = log
+            .read(from)
+            .find(|record| record.at + client.fetch_delay > self.now || (record.at > since && self.now < until));
+        unfetched.map_or(log.stable_end(), |record| record.offset)
+    }
+
+    /// Takes note of how long a process let time pass for partitions that it took for silent and were not. While the
+    /// broker is out of its reach none may pass.
+    pub fn measure_silence(&mut self, process: usize) {
+        let is_out_of_reach = self.out_of_reach(process);
+        let Client { member, looked_at, .. } = &mut self.clients[process];
+        for (partition, held) in &mut member.held {
+            let next = self.broker.logs[&LogId::Events(*partition)].read(held.position).next().map(|record| record.at);
+            match next {
+                Some(_) if is_out_of_reach => {}
+                Some(arrived_at) if held.flow == Flow::Flowing => {
+                    held.unseen += (self.now - arrived_at.max(*looked_at).min(self.now)).min(LONGEST_SILENCE);
+                    self.checker.unseen(*partition, held.unseen);
+                }
+                _ => held.unseen = 0,
+            }
+        }
+        *looked_at = self.now;
+    }
+
+    /// Whether all that was written was read and committed, and no session is open any more.
+    pub fn is_settled(&self) -> bool {
+        self.is_written() && self.broker.unfinished_transactions() == 0 && self.lag() == 0 && self.checker.open() == 0
+    }
+
+    /// Records below whose end no offset is committed.
+    pub fn lag(&self) -> usize {
+        let of = |partition: i32| {
+            let committed = self.broker.group.committed(partition).unwrap_or(0);
+            self.broker.log(LogId::Events(partition)).read(committed).count()
+        };
+        (0..self.plan.partitions).map(of).sum()
+    }
+}
