@@ -46,7 +46,11 @@ impl<'d> Fleet<'d> {
     /// SIGSTOP, and waits until it stands still. One that has just given up is started again first.
     pub fn stop(&mut self, instance: &str) {
         until(&format!("{instance} stands still"), || {
+            let before = self.restarts;
             self.tend();
+            if self.restarts > before {
+                self.wait_until_all_run();
+            }
             let service = &self.members[instance];
             service.signal("STOP");
             service.is_stopped().then_some(())
