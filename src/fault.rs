@@ -37,9 +37,11 @@ faults! {
     RetryUnknownOutcome,
     /// A restore that another member overtook ends the worker.
     StopWhenOvertaken,
-    /// A restore ends at the last stable offset of its beginning.
+    /// State and offset that are not of one commit end the worker at once.
+    StopWhenApart,
+    /// A restore ends at the last stable offset of its beginning, and nobody compares it with the committed one.
     RestoreToStableEnd,
-    /// Committed offsets are taken as they are, pending ones not waited for.
+    /// Committed offsets are taken as they are, pending ones not waited for, and nobody compares them with the state.
     TakeUnstableOffsets,
     /// Reading goes on behind a record that slipped through during the restore.
     ForgetSlippedRecord,

@@ -16,8 +16,9 @@ missing: a C and C++ compiler, make and perl for librdkafka and OpenSSL, procps,
 Java 17 or newer and Maven for the test broker, promtool for the metrics.
 Elsewhere it names what is missing.
 
-The whole output is in target/run/. Where KAFKA_BOOTSTRAP is set, the broker
-tests use that cluster. What the tests leave running is ended. The last line is
+The whole output is in target/run/. The stage chaos prints a row of counts for each
+fault; with CHAOS=long it has many of each and takes up to an hour. Where
+KAFKA_BOOTSTRAP is set, the broker tests use that cluster. What the tests leave running is ended. The last line is
 "N passed, N failed": the tests of cargo, and each other stage as one. Tests
 marked to be ignored are run as well, with a broker of their own. Exit status:
 0 none failed, 1 otherwise.

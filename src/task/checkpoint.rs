@@ -62,6 +62,15 @@ pub enum RestoreError {
     Snapshot { what: &'static str, source: SnapshotError },
 }
 
+impl RestoreError {
+    /// Whether the changelog and the group's offset were perhaps only read at different times: the one is of a later commit
+    /// of this program than the other.
+    #[must_use]
+    pub fn is_of_two_commits(&self) -> bool {
+        matches!(self, Self::OffsetsLost(_) | Self::Disagrees { has_state: true, .. })
+    }
+}
+
 fn at(offset: &Option<Offset>) -> String {
     offset.map(|offset| format!(" to {offset}")).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! The loop of one worker thread: poll, restore, let time pass, commit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,6 +35,8 @@ const COMMITTED_TIMEOUT: Duration = Duration::from_secs(1);
 const REPEAT_WARNING: Duration = Duration::from_secs(5);
 /// After the broker was out of reach, time passes for silent partitions once it has been back for this long.
 const SETTLE_AFTER_RECONNECT: Duration = Duration::from_secs(2);
+/// Before state and offset that are not of one commit are read again.
+const APART_PAUSE: Duration = Duration::from_secs(1);
 /// Lag is told this often.
 const LAG_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -63,10 +65,17 @@ pub struct Worker<C, P, L, O, K> {
     tasks: Tasks,
     /// Given by the group, not yet accepted: their committed offsets are still to be learnt.
     unaccepted: BTreeSet<Partition>,
+    apart: BTreeMap<Partition, Apart>,
     committed_at: Duration,
     lag_told_at: Duration,
     warned_at: Option<Duration>,
     connected_since: Option<Duration>,
+}
+
+/// A partition whose state and committed offset are not of one commit.
+struct Apart {
+    since: Duration,
+    again_at: Duration,
 }
 
 /// What a rebalance asks for.
@@ -102,6 +111,7 @@ where
             settings,
             tasks: Tasks::new(topic, sessions),
             unaccepted: BTreeSet::new(),
+            apart: BTreeMap::new(),
             committed_at: now,
             lag_told_at: now,
             warned_at: None,
@@ -242,6 +252,7 @@ where
     fn give_back(&mut self, partitions: &[Partition]) -> Result<(), WorkerError> {
         self.close(partitions);
         self.unaccepted.retain(|partition| !partitions.contains(partition));
+        self.apart.retain(|partition, _| !partitions.contains(partition));
         self.consumer.unassign(partitions)?;
         self.observer.joined();
         Ok(())
@@ -257,17 +268,18 @@ where
 
     /// Accepts assigned partitions once their committed offsets are known, and begins to restore them.
     fn accept(&mut self) -> Result<(), WorkerError> {
-        if self.unaccepted.is_empty() {
+        let now = self.clock.monotonic();
+        let is_due = |partition: &Partition| self.apart.get(partition).is_none_or(|apart| apart.again_at <= now);
+        let partitions: Vec<Partition> = self.unaccepted.iter().copied().filter(is_due).collect();
+        if partitions.is_empty() {
             return Ok(());
         }
-        let partitions: Vec<Partition> = self.unaccepted.iter().copied().collect();
         let starts = match self.consumer.committed(&partitions, COMMITTED_TIMEOUT) {
             Ok(starts) => starts,
             Err(e) => return self.retriable(e),
         };
         self.consumer.assign(&starts)?;
-        self.unaccepted.clear();
-        let now = self.clock.monotonic();
+        self.unaccepted.retain(|partition| !partitions.contains(partition));
         for start in starts {
             self.tasks.restore(start, now);
             self.observer.task(start.partition, TaskState::Restoring, 0);
@@ -328,7 +340,7 @@ where
             self.changelog.close(partition);
             let guarantee = self.settings.processing_guarantee;
             if let Err(source) = self.tasks.start(partition, guarantee) {
-                if fault::is_on(Fault::StopWhenOvertaken) || !self.may_have_moved(start) {
+                if fault::is_on(Fault::StopWhenOvertaken) || !self.may_come_together(start, &source) {
                     return Err(WorkerError::Restore { partition, source });
                 }
                 self.consumer.unassign(&[partition])?;
@@ -339,12 +351,33 @@ where
                 self.consumer.unassign(&[partition])?;
                 self.consumer.assign(&[start])?;
             }
+            self.apart.remove(&partition);
             self.consumer.resume(partition)?;
             self.observer.task(partition, TaskState::Running, records);
             self.observer.restored(partition, self.tasks.open_sessions_of(partition));
             info!(%partition, records, from = start.committed.offset.map(|offset| offset.0), "task restored");
         }
         unreachable.map_or(Ok(()), |e| self.retriable(e))
+    }
+
+    /// Whether state and offset that are not of one commit may be so by themselves, when both are read again.
+    ///
+    /// A coordinator that has the end of a transaction and has not replicated it yet answers with the offset before it, as
+    /// if that were stable; where a broker is lost this takes as long as its replicas are waited for.
+    fn may_come_together(&mut self, start: Start, error: &RestoreError) -> bool {
+        if self.may_have_moved(start) {
+            return true;
+        }
+        if fault::is_on(Fault::StopWhenApart) || !error.is_of_two_commits() {
+            return false;
+        }
+        let now = self.clock.monotonic();
+        let apart = self.apart.entry(start.partition).or_insert_with(|| {
+            warn!(partition = %start.partition, cause = %error, "state and offset are not of one commit, reading again");
+            Apart { since: now, again_at: now }
+        });
+        apart.again_at = now + APART_PAUSE;
+        now.saturating_sub(apart.since) < self.settings.restore_timeout
     }
 
     /// Whether a partition was perhaps committed since its restore began: then another member has it, this one has not

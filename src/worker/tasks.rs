@@ -114,6 +114,8 @@ impl Tasks {
         let Some(Slot::Restoring(restoring)) = self.slots.remove(&partition) else { return Ok(()) };
         let committed = restoring.start.committed;
         match guarantee {
+            // The check would mend what these two do.
+            _ if fault::is_on(Fault::RestoreToStableEnd) || fault::is_on(Fault::TakeUnstableOffsets) => {}
             ProcessingGuarantee::ExactlyOnce => restoring.state.check_exactly_once(committed)?,
             ProcessingGuarantee::AtLeastOnce => restoring.state.check_at_least_once(committed)?,
         }

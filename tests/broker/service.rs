@@ -33,7 +33,7 @@ pub struct Shape {
     /// Where the processes begin to look for Kafka, if not where the test does.
     pub via: Option<String>,
     /// librdkafka's properties beside the usual ones, or in their place.
-    pub properties: Vec<(&'static str, String)>,
+    pub properties: Vec<(&'static str, &'static str)>,
     /// Further sections of the configuration.
     pub sections: &'static str,
 }
@@ -82,7 +82,7 @@ impl Deployment {
         // A killed member is missed soon.
         let usual = [("session.timeout.ms", "4000"), ("heartbeat.interval.ms", "500")];
         let mut all: BTreeMap<&str, &str> = usual.into();
-        all.extend(properties.iter().map(|(name, value)| (*name, value.as_str())));
+        all.extend(properties.iter().copied());
         let properties: Vec<_> = all.iter().map(|(name, value)| format!("{name:?} = {value:?}")).collect();
         let properties = properties.join(", ");
         format!(
@@ -179,6 +179,13 @@ impl Service {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill can be run");
         assert!(sent.success(), "no such process any more: {pid}");
+    }
+
+    /// Whether a SIGSTOP has had its effect.
+    pub fn is_stopped(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("the service is a child");
+        // The name before it may hold anything, brackets too.
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
     }
 
     /// The exit status, once it has ended.

@@ -105,7 +105,9 @@ impl<'a> Operator<'a> {
 
 #[track_caller]
 fn assert_refused(deployment: &Deployment, settings: &[(&str, &str)], why: &str) {
-    let (status, log) = deployment.start("a", settings).wait_until_ended();
+    // What may come together by itself is waited for.
+    let settings = [settings, &[("DUPLEX_WORKER__RESTORE_TIMEOUT", "3s")]].concat();
+    let (status, log) = deployment.start("a", &settings).wait_until_ended();
     assert_eq!(status.code(), Some(STATE_UNUSABLE), "{log}");
     assert!(log.contains(why), "the log does not say `{why}`:\n{log}");
 }

@@ -50,6 +50,8 @@ pub struct Group {
     /// The next generation gives the partitions out anew, whoever had them.
     pub shuffle: bool,
     committed: BTreeMap<i32, i64>,
+    /// What was committed when the replicas fell behind, and until when they do: that is what is told.
+    replicated: Option<(BTreeMap<i32, i64>, u64)>,
     /// Offsets of transactions that have no marker here.
     pending: BTreeMap<TransactionId, Vec<(i32, i64)>>,
 }
@@ -65,6 +67,7 @@ impl Group {
             next_member: 1,
             shuffle: false,
             committed: BTreeMap::new(),
+            replicated: None,
             pending: BTreeMap::new(),
         }
     }
@@ -216,6 +219,19 @@ impl Group {
     /// Commits without a transaction.
     pub fn commit(&mut self, offsets: &[(i32, i64)]) {
         self.committed.extend(offsets.iter().copied());
+    }
+
+    /// From now on, until then, offsets are told as they are now, though others may be committed.
+    pub fn replicates_no_more(&mut self, until: u64) {
+        self.replicated = Some((self.committed.clone(), until));
+    }
+
+    /// The committed offset as the coordinator tells it, be there a pending one or not.
+    pub fn told(&self, partition: i32, now: u64) -> Option<i64> {
+        match &self.replicated {
+            Some((committed, until)) if now < *until => committed.get(&partition).copied(),
+            _ => self.committed(partition),
+        }
     }
 
     /// The committed offset, be there a pending one or not.

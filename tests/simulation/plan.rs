@@ -46,6 +46,8 @@ pub enum Mishap {
     SlippedRecord,
     /// Committed offsets can't be told.
     NoOffsets,
+    /// Offsets that were committed are not replicated yet, and not told.
+    OldOffsets,
     /// Dead letters, tombstones and gaps in the offsets.
     Noise,
     /// A producer's clock is ahead.
@@ -59,7 +61,7 @@ pub enum Mishap {
 use Mishap::*;
 
 /// Every mishap: its name in the summary, and its rate in a million opportunities where a seed has it.
-const MISHAPS: [(Mishap, &str, u64); 24] = [
+const MISHAPS: [(Mishap, &str, u64); 25] = [
     (Crash, "crash", 12_000),
     (CrashAtCall, "crash at a call", 5_000),
     (LostAnswer, "lost answer of a commit", 40_000),
@@ -80,6 +82,7 @@ const MISHAPS: [(Mishap, &str, u64); 24] = [
     (Redelivery, "redelivery", 30_000),
     (SlippedRecord, "slipped record", 200_000),
     (NoOffsets, "no offsets", 200_000),
+    (OldOffsets, "old offsets", 3_000),
     (Noise, "noise", 1_000_000),
     (SkewedProducer, "skewed producer", 200_000),
     (DelayedRecord, "delayed record", 60_000),

@@ -129,7 +129,7 @@ impl Consumer for Port {
                 return Err(BrokerError::Retriable("offsets of a pending transaction".into()));
             }
             let start = |partition: &Partition| {
-                let offset = world.broker.group.committed(partition.0).map(Offset);
+                let offset = world.broker.group.told(partition.0, world.now).map(Offset);
                 Start { partition: *partition, committed: CommittedOffset { offset, has_state: offset.is_some() } }
             };
             Ok(partitions.iter().map(start).collect())

@@ -145,6 +145,9 @@ impl World {
         }
         let markers_are_slow = self.plan.draws(Mishap::SlowMarkers);
         self.broker.tick(self.now, markers_are_slow, &mut self.random);
+        if self.plan.draws(Mishap::OldOffsets) {
+            self.broker.group.replicates_no_more(self.now + self.random.between(200, 10_000));
+        }
         if self.plan.draws(Mishap::Compaction) {
             self.compact();
         }

@@ -91,12 +91,36 @@ fn state_and_offset_of_different_times_are_read_again() {
     assert_eq!(broker.take_calls(), [Call::Assign(vec![0]), Call::Resume(0)]);
 }
 
-#[test]
-fn state_without_a_committed_offset_is_not_read_over() {
+/// A worker that was given partition 0 again, whose state in the changelog is of a commit, while the group's offset is
+/// `offset`.
+fn apart(offset: Option<i64>) -> (TestWorker, Broker) {
     let (mut worker, broker) = running();
     broker.push([Next::Record(0, 7, "a", CREATED), Next::Revoked(vec![0])]);
     worker.step().expect("goes on");
-    broker.0.committed.borrow_mut().clear();
+    *broker.0.committed.borrow_mut() = offset.map(|offset| (0, offset)).into_iter().collect();
     broker.push([Next::Assigned(vec![0])]);
-    assert!(matches!(worker.step(), Err(WorkerError::Restore { .. })));
+    worker.step().expect("goes on");
+    broker.take_calls();
+    (worker, broker)
+}
+
+#[test]
+fn state_and_offset_of_two_commits_are_read_again_until_they_are_of_one() {
+    // As a coordinator answers that has not replicated the end of a transaction yet.
+    let (mut worker, broker) = apart(Some(3));
+    assert_eq!(minutes(&mut worker, &broker, 1), (1, None));
+    broker.0.committed.borrow_mut().insert(0, 8);
+    assert_eq!(minutes(&mut worker, &broker, 1), (1, None));
+    assert!(broker.take_calls().contains(&Call::Resume(0)));
+}
+
+#[test]
+fn state_and_offset_that_stay_of_two_commits_are_not_gone_on_with() {
+    for offset in [None, Some(3), Some(9)] {
+        let (mut worker, broker) = apart(offset);
+        let (went, error) = minutes(&mut worker, &broker, 9);
+        assert_eq!(went, 1, "{offset:?}: two minutes at most");
+        assert!(error.is_some_and(|e| e.starts_with("partition 0 can't be restored: ")), "{offset:?}");
+        assert!(!broker.take_calls().contains(&Call::Resume(0)), "{offset:?}");
+    }
 }

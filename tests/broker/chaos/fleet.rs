@@ -43,9 +43,18 @@ impl<'d> Fleet<'d> {
         self.member(instance).kill();
     }
 
-    /// SIGSTOP.
+    /// SIGSTOP, and waits until it stands still. One that has just given up is started again first.
     pub fn stop(&mut self, instance: &str) {
-        self.members[instance].signal("STOP");
+        until(&format!("{instance} stands still"), || {
+            let before = self.restarts;
+            self.tend();
+            if self.restarts > before {
+                self.wait_until_all_run();
+            }
+            let service = &self.members[instance];
+            service.signal("STOP");
+            service.is_stopped().then_some(())
+        });
         self.stopped.insert(instance.to_owned());
     }
 

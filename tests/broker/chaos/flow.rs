@@ -17,7 +17,7 @@ use crate::wait::PATIENCE;
 /// Sessions that are open while faults happen, at least.
 pub const OPEN: usize = 2_000;
 /// Sessions at once. Between two of them a place is free for a moment, so they are some more.
-const PLACES: usize = 2_300;
+const PLACES: usize = 2_400;
 /// Events a second while faults happen: some thirty sessions end in it.
 const PACE: f64 = 1_000.0;
 

@@ -60,7 +60,7 @@ impl<'a> Fault<'a> {
             partitions: PARTITIONS,
             replicas: self.replicas,
             via: self.via,
-            properties: self.properties.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
+            properties: self.properties,
             sections: SECTIONS,
         };
         let deployment =
