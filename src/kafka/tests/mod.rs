@@ -152,13 +152,21 @@ fn dead_letter() -> DeadLetter {
 type Entries = Vec<(String, Option<String>)>;
 
 /// Restores partitions side by side, as a worker does.
+/// Opens a partition for its restore, once the broker knows who leads it: of a new topic it may not at once.
+fn open(changelog: &mut Changelog, partition: i32) {
+    let start = Instant::now();
+    while let Err(error) = changelog.open(Partition(partition)) {
+        assert!(matches!(error, BrokerError::Retriable(_)) && start.elapsed() < PATIENCE, "{error}");
+    }
+}
+
 fn restore<const N: usize>(changelog: &mut Changelog, partitions: [i32; N]) -> [Entries; N] {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let mut entries = [const { Entries::new() }; N];
     let mut open: Vec<usize> = (0..N).collect();
     let start = Instant::now();
     for partition in partitions {
-        changelog.open(Partition(partition)).unwrap();
+        self::open(changelog, partition);
     }
     while !open.is_empty() {
         assert!(start.elapsed() < PATIENCE);

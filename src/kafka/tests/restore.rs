@@ -19,7 +19,7 @@ fn a_changelog_with_fewer_partitions_than_the_events_topic_is_not_waited_for() {
     cluster.broker.create_topic("grown", 3).unwrap();
     let grown = Topics { events: "grown".into(), ..cluster.topics.clone() };
     let mut changelog = Changelog::new(&cluster.settings, &grown);
-    changelog.open(Partition(1)).unwrap();
+    open(&mut changelog, 1);
     let expected = "topic duplex.changelog has 2 partitions and grown has 3: they must be equal; add partitions to \
                     duplex.changelog until it has 3, which loses nothing";
     assert_eq!(changelog.open(Partition(2)), Err(BrokerError::Misconfigured(expected.into())));
@@ -41,7 +41,7 @@ fn a_restore_tells_how_much_is_left_until_nothing_is() {
     producer.commit().unwrap();
     let mut changelog = Changelog::new(&cluster.settings, &cluster.topics);
     for partition in [0, 1] {
-        changelog.open(Partition(partition)).unwrap();
+        open(&mut changelog, partition);
     }
     let mut told = [Vec::new(), Vec::new()];
     let mut read = [0, 0];

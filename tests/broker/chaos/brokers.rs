@@ -78,10 +78,12 @@ impl Brokers {
         self.leader_for("__transaction_state", transactional_id)
     }
 
-    /// How many partitions of topics whose names begin so a broker leads.
-    pub fn led_by(&self, broker: i32, begin: &str) -> usize {
-        let all = self.described(begin);
-        all.values().filter(|placed| placed.leader == broker).count()
+    /// The broker that leads the most partitions of topics whose names begin so, after how many these are.
+    pub fn leads_most(&self, begin: &str) -> (usize, i32) {
+        let leaders: Vec<_> = self.described(begin).into_values().map(|placed| placed.leader).collect();
+        let brokers = 1..=i32::from(BROKERS);
+        let led = brokers.map(|broker| (leaders.iter().filter(|leader| **leader == broker).count(), broker));
+        led.max().expect("there are brokers")
     }
 
     /// Gives each partition of topics whose names begin so to the next of its replicas; how many have changed hands.

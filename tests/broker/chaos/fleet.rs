@@ -84,29 +84,27 @@ impl<'d> Fleet<'d> {
         }
     }
 
-    /// Partitions that the processes run, or one of them.
-    pub fn running(&self, only: Option<&str>) -> usize {
-        let asked = self.answering().filter(|(instance, _)| only.is_none_or(|only| only == *instance));
-        let counts = asked.map(|(_, service)| {
-            let (_, body) = service.get("/readyz").unwrap_or_default();
-            let counts =
-                body.lines().filter_map(|line| line.split_once("running ")?.1.split(' ').next()?.parse::<usize>().ok());
-            counts.sum::<usize>()
-        });
-        counts.sum()
+    /// Partitions that a process runs.
+    pub fn running(&self, instance: &str) -> usize {
+        running(&self.members[instance])
     }
 
-    /// Waits until every partition is run by one of the processes that are not stopped.
+    /// Waits until the processes that are not stopped run every partition, and each of them some: one that has just
+    /// started has no part in anything yet.
     ///
     /// # Panics
     /// When that takes too long, with what each says of itself.
     pub fn wait_until_all_run(&mut self) {
         let partitions = usize::try_from(self.deployment.shape.partitions).expect("a count");
         let deadline = Instant::now() + PATIENCE;
-        while self.running(None) != partitions {
+        loop {
+            self.tend();
+            let running: Vec<_> = self.answering().map(|(_, service)| running(service)).collect();
+            if running.iter().sum::<usize>() == partitions && !running.contains(&0) {
+                return;
+            }
             assert!(Instant::now() < deadline, "waited in vain until every partition is run: {:#?}", self.stands());
             thread::sleep(Duration::from_millis(50));
-            self.tend();
         }
     }
 
@@ -144,4 +142,10 @@ impl<'d> Fleet<'d> {
     fn answering(&self) -> impl Iterator<Item = (&String, &Service)> {
         self.members.iter().filter(|(instance, _)| !self.stopped.contains(*instance))
     }
+}
+
+fn running(service: &Service) -> usize {
+    let (_, body) = service.get("/readyz").unwrap_or_default();
+    let count = |line: &str| line.split_once("running ")?.1.split(' ').next()?.parse::<usize>().ok();
+    body.lines().filter_map(count).sum()
 }

@@ -66,6 +66,7 @@ fn a_process_that_was_stopped_for_too_long_can_not_commit() {
         let zombies = Size::chosen().zombies;
         let (mut refused, mut lost) = (0, 0);
         for nth in 0..zombies {
+            scene.fleet.wait_until_all_run();
             scene.see(20);
             let instance = scene.any_instance();
             let stopped = Instant::now();
@@ -93,7 +94,6 @@ fn a_process_that_was_stopped_for_too_long_can_not_commit() {
             assert!(by_a_commit || !in_transaction, "a commit was under way and did not fail");
             refused += usize::from(by_a_commit);
             lost += usize::from(!by_a_commit);
-            scene.fleet.wait_until_all_run();
         }
         scene.notes.push(format!("{refused} commits failed, {lost} found their partitions lost"));
         zombies
@@ -122,7 +122,7 @@ fn join_and_leave(name: &'static str, strategy: &'static str) {
             scene.fleet.start(&joins);
             until_true("the new process runs partitions", || {
                 scene.fleet.tend();
-                scene.fleet.running(Some(&joins)) > 0
+                scene.fleet.running(&joins) > 0
             });
             scene.let_pass(Duration::from_millis(300));
             scene.fleet.leave(&leaves);
