@@ -5,6 +5,7 @@
 
 mod chaos;
 mod cluster;
+mod dead_letters;
 mod expected;
 mod many;
 mod panels;
