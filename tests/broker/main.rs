@@ -9,6 +9,7 @@ mod dead_letters;
 mod expected;
 mod many;
 mod panels;
+mod privacy;
 mod runs;
 mod service;
 mod silence;
