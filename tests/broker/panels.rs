@@ -21,6 +21,9 @@ const EMPTY_BY_DESIGN: [(&str, &str); 2] = [
     ("duplex_barge_in_seconds_bucket", "only where a user cut a response short"),
 ];
 
+/// How the names of the service's metrics and of the recording rules begin.
+const OURS: [&str; 3] = ["duplex_", "duplex:", "process_"];
+
 /// A Prometheus that scrapes one target every second. It ends with this value.
 struct Prometheus {
     child: Child,
@@ -126,7 +129,8 @@ fn rule_metrics(prometheus: &Prometheus) -> BTreeMap<String, Vec<String>> {
         let query = rule["query"].as_str().expect("a query");
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
         let words = query.split(|c| !is_of_name(c));
-        let own = words.filter(|word| word.starts_with("duplex_") || word.starts_with("duplex:") || *word == "up");
+        let is_ours = |word: &&str| *word == "up" || OURS.iter().any(|prefix| word.starts_with(prefix));
+        let own = words.filter(is_ours);
         (rule["name"].as_str().expect("a name").to_owned(), own.map(str::to_owned).collect())
     });
     metrics.collect()
