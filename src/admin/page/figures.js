@@ -80,7 +80,7 @@ export function showTiles(status, part) {
     tile('sessions', 'Sessions finished', part?.sessions ?? null, status.view ? windowName(status.view.window) : 'no run yet'),
     tile('responses', 'Responses', part?.responses ?? null, 'of these sessions'),
     tile('sessions_open', 'Sessions open', status.sessions_open, `${running}${restoring}`),
-    tile('lag', 'Records of lag', status.lag?.records ?? null, status.lag ? `${here}; ${duration(1000 * status.lag.seconds)} behind` : here),
+    tile('lag', 'Records of lag', status.lag?.records ?? null, status.lag?.seconds ? `${here}; ${duration(1000 * status.lag.seconds)} behind` : here),
     tile('dead_letters', 'Dead letters', letters.reduce((sum, [, records]) => sum + records, 0),
       letters.length ? letters.map(([reason, records]) => `${reason} ${count(records)}`).join(', ') : 'this replica, since it started'),
   ]);

@@ -3,6 +3,7 @@
 const integer = new Intl.NumberFormat('en');
 const rounded = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 });
 const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+const hundredths = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
 const clock = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' });
 const minute = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
 const day = new Intl.DateTimeFormat('sv', { dateStyle: 'short', timeStyle: 'medium' });
@@ -20,7 +21,7 @@ export function exact(value, digits) {
 /** For axes. */
 export const short = (value) => rounded.format(value);
 
-export const percent = (share) => `${tenths.format(100 * share)} %`;
+export const percent = (share) => `${hundredths.format(100 * share)} %`;
 
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? '' : 's'}`;
 
@@ -34,10 +35,11 @@ export const dateAndTime = (ms) => day.format(ms);
 export const zone = () =>
   new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts().find((part) => part.type === 'timeZoneName').value;
 
-/** A length of time in its two largest units: "850 ms", "12.4 s", "3 min 20 s", "2 h 5 min", "3 d 4 h". */
+/** A length of time in its two largest units: "850 ms", "95.2 s", "3 min 20 s", "2 h 5 min", "3 d 4 h". */
 export function duration(ms) {
+  if (ms === 0) return '0 s';
   if (ms < 1000) return `${rounded.format(ms)} ms`;
-  if (ms < 60_000) return `${tenths.format(ms / 1000)} s`;
+  if (ms < 120_000) return `${tenths.format(ms / 1000)} s`;
   const seconds = Math.round(ms / 1000);
   const units = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]];
   const first = units.findIndex(([, length]) => seconds >= length);

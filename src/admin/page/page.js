@@ -17,6 +17,7 @@ let status = null;
 let answered = null;
 let request = new AbortController();
 let timer = null;
+const drawn = new Map();
 
 async function poll() {
   clearTimeout(timer);
@@ -63,16 +64,23 @@ function show() {
   const part = run && view ? run.parts.find(({ model, window }) => model === view.model && window === view.window) ?? null : null;
   showSelects();
   showVerdict(status, part);
-  byId('empty').hidden = status.runs.length > 0;
-  for (const id of ['figures', 'ends', 'last']) byId(id).hidden = status.runs.length === 0;
+  byId('empty').hidden = status.runs.length > 0 || !status.complete;
+  for (const id of ['figures', 'ends', 'last']) byId(id).hidden = run === null;
   showTiles(status, part);
-  showCards(asked.of || 'response', part, view);
-  showEnds(part);
+  draw(showCards, asked.of || 'response', part, view);
+  draw(showEnds, part);
   showSessions(status.last_sessions);
   setText(byId('version'), status.version);
   const last = run?.last_event_ms ?? null;
   setText(byId('updated'), last === null ? 'no event yet' : `last event ${dateAndTime(last)}, ${ago(status.now_ms - last)}`);
   byId('report').href = run ? `/report?${new URLSearchParams({ run: run.run_id })}` : '/report';
+}
+
+/** Draws what changed only: figures that someone has marked to copy stay marked. */
+function draw(show, ...values) {
+  const now = JSON.stringify(values);
+  if (drawn.get(show) !== now) show(...values);
+  drawn.set(show, now);
 }
 
 function showSelects() {
@@ -113,8 +121,10 @@ function begin() {
   });
   let width = innerWidth;
   addEventListener('resize', () => {
-    if (status && innerWidth !== width) show();
+    if (innerWidth === width) return;
     width = innerWidth;
+    drawn.clear();
+    if (status) show();
   });
   poll();
 }

@@ -1,7 +1,7 @@
 // Says whether traffic is healthy, and if not, what is wrong.
 
 import { byId, html, setChildren, setText } from './dom.js';
-import { duration, exact, NO_SAMPLE, percent, plural, windowName } from './format.js';
+import { count, duration, exact, NO_SAMPLE, percent, plural, windowName } from './format.js';
 
 /** Where healthy ends. TTFT, RTF and lag as in deploy/prometheus/alerts.yml. */
 export const OBJECTIVES = {
@@ -26,9 +26,9 @@ const CHECKS = [
     },
   },
   {
-    title: 'First text',
+    title: 'First text (TTFT)',
     wrong: 'slow first text',
-    objective: `at most ${percent(ttft.share)} of responses`,
+    objective: `at most ${percent(ttft.share)}`,
     look: ({ view }) => {
       const bins = view?.shapes.duplex_response_ttft_ms ?? [];
       const samples = (bins) => bins.reduce((sum, bin) => sum + bin.count, 0);
@@ -39,16 +39,16 @@ const CHECKS = [
     },
   },
   {
-    title: 'First audio',
+    title: 'First audio (TTFP)',
     wrong: 'slow first audio',
-    objective: `at most ${duration(ttfp.limit)}, responses`,
-    look: (_, part) => ofQuantile(part?.figures.duplex_response_ttfp_ms, ttfp, (value) => duration(value)),
+    objective: `at most ${count(ttfp.limit)} ms`,
+    look: (_, part) => ofQuantile(part?.figures.duplex_response_ttfp_ms, ttfp, (value) => `${exact(value, 3)} ms`),
   },
   {
-    title: 'Real time',
+    title: 'Real time (RTF)',
     wrong: 'slower than real time',
-    objective: `RTF at most ${rtf.limit}, responses`,
-    look: (_, part) => ofQuantile(part?.figures.duplex_response_rtf, rtf, (value) => value.toFixed(2)),
+    objective: `at most ${rtf.limit}`,
+    look: (_, part) => ofQuantile(part?.figures.duplex_response_rtf, rtf, (value) => exact(value, 6)),
   },
   {
     title: 'Session ends',
@@ -69,8 +69,8 @@ const CHECKS = [
   },
 ];
 
-const ofQuantile = (figures, { limit, quantile }, text) =>
-  figures ? { value: `${quantile} ${text(figures[quantile])}`, bad: figures[quantile] > limit } : null;
+const ofQuantile = (figures, { limit, quantile }, write) =>
+  figures ? { value: `${quantile} ${write(figures[quantile])}`, bad: figures[quantile] > limit } : null;
 
 const STATES = { good: 'fine', bad: 'wrong', unknown: 'not known' };
 
@@ -97,9 +97,11 @@ export function showVerdict(status, part) {
 
 const sentence = (words) => words[0].toUpperCase() + words.slice(1);
 
-function basis({ run, view }, part) {
-  if (!run) return 'No session has finished.';
-  const where = `in ${windowName(view.window)} of the run “${run.run_id}”${view.model === 'all' ? '' : `, model “${view.model}”`}`;
+function basis({ complete, run, runs, view }, part) {
+  if (!part && !complete) return 'The bundles topic is being read; figures are shown once those before them are in.';
+  if (!run) return runs.length ? 'There is no such run (yet).' : 'No session has finished.';
+  const window = view && view.window !== 'all' ? `${windowName(view.window)} of ` : '';
+  const where = `in ${window}the run “${run.run_id}”${!view || view.model === 'all' ? '' : `, model “${view.model}”`}`;
   if (!part?.sessions) return `No session finished ${where}.`;
   return `${plural(part.sessions, 'session')} and ${plural(part.responses, 'response')} ${where}.`;
 }
