@@ -56,7 +56,7 @@ const CHECKS = [
     objective: `at most ${percent(notClosed.share)}`,
     look: (_, part) => {
       if (!part?.sessions) return null;
-      const share = 1 - (part.sessions_by_end_reason.closed ?? 0) / part.sessions;
+      const share = (part.sessions - (part.sessions_by_end_reason.closed ?? 0)) / part.sessions;
       return { value: `${percent(share)} not closed`, bad: share > notClosed.share };
     },
   },
