@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::topics::{Judge, send_all};
-use crate::wait::until_true;
+use crate::wait::{until, until_true};
 use crate::{cluster, deployment, expected};
 
 /// Queries that have no data while all is well, and why.
@@ -119,12 +119,21 @@ fn panel_queries() -> Vec<(String, String)> {
     queries
 }
 
+/// Every rule, once each has been evaluated.
+fn rules(prometheus: &Prometheus) -> Vec<Value> {
+    until("every rule has been evaluated", || {
+        let answer = prometheus.get("/api/v1/rules")?;
+        let groups = answer["data"]["groups"].as_array().expect("groups");
+        let rules: Vec<_> =
+            groups.iter().flat_map(|group| group["rules"].as_array().expect("rules")).cloned().collect();
+        rules.iter().all(|rule| rule["health"] != "unknown").then_some(rules)
+    })
+}
+
 /// The metrics of the service that the rules name, by rule.
 fn rule_metrics(prometheus: &Prometheus) -> BTreeMap<String, Vec<String>> {
-    let answer = prometheus.get("/api/v1/rules").expect("prometheus answers");
-    let groups = answer["data"]["groups"].as_array().expect("groups");
-    let rules = groups.iter().flat_map(|group| group["rules"].as_array().expect("rules"));
-    let metrics = rules.map(|rule| {
+    let rules = rules(prometheus);
+    let metrics = rules.iter().map(|rule| {
         assert_eq!(rule["health"], "ok", "{rule}");
         let query = rule["query"].as_str().expect("a query");
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
