@@ -21,17 +21,21 @@ const PAGE: [(HeaderName, HeaderValue); 3] = [
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Path, content type and content of what the page consists of.
-pub(super) const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 14] = [
     ("/page/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/page/page.js", SCRIPT, include_str!("page/page.js")),
     ("/page/verdict.js", SCRIPT, include_str!("page/verdict.js")),
-    ("/page/figures.js", SCRIPT, include_str!("page/figures.js")),
-    ("/page/plot.js", SCRIPT, include_str!("page/plot.js")),
+    ("/page/counts.js", SCRIPT, include_str!("page/counts.js")),
+    ("/page/cards.js", SCRIPT, include_str!("page/cards.js")),
+    ("/page/overtime.js", SCRIPT, include_str!("page/overtime.js")),
+    ("/page/shape.js", SCRIPT, include_str!("page/shape.js")),
+    ("/page/axes.js", SCRIPT, include_str!("page/axes.js")),
     ("/page/scale.js", SCRIPT, include_str!("page/scale.js")),
     ("/page/sessions.js", SCRIPT, include_str!("page/sessions.js")),
     ("/page/timeline.js", SCRIPT, include_str!("page/timeline.js")),
-    ("/page/dom.js", SCRIPT, include_str!("page/dom.js")),
+    ("/page/lanes.js", SCRIPT, include_str!("page/lanes.js")),
     ("/page/format.js", SCRIPT, include_str!("page/format.js")),
+    ("/page/dom.js", SCRIPT, include_str!("page/dom.js")),
 ];
 
 pub(super) fn routes<S: Clone + Send + Sync + 'static>() -> Router<S> {

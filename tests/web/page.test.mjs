@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { changeStatus, Demo, launch, newPage, root, STATUS, values, violations } from './support.mjs';
+import { changeStatus, Demo, launch, lowContrast, newPage, root, STATUS, values, violations } from './support.mjs';
+import { healthy, VERDICTS } from './verdicts.mjs';
 
 const FIGURES = ['count', 'mean', 'p50', 'p90', 'p99', 'max'];
 const MEASURES = { response: ['ttft_ms', 'ttfp_ms', 'rtf'], stream: ['ttft_ms', 'ttfp_ms', 'rtf'] };
@@ -32,8 +33,11 @@ async function open(query = '', options = {}, change = null) {
 
 const tile = (page, name) => page.locator(`[data-tile=${name}]`).getAttribute('data-value').then(Number);
 
-const above = (page, name, value) => page.waitForFunction(
-  ([name, value]) => Number(document.querySelector(`[data-tile=${name}]`).dataset.value) > value, [name, value]);
+const above = (page, name, value) =>
+  page.waitForFunction(
+    ([name, value]) => Number(document.querySelector(`[data-tile=${name}]`).dataset.value) > value,
+    [name, value],
+  );
 
 describe('while traffic flows', () => {
   test('figures, plots and sessions follow it without a fault', async () => {
@@ -41,7 +45,10 @@ describe('while traffic flows', () => {
     await above(page, 'sessions', 0);
     const [sessions, plot, session] = [await tile(page, 'sessions'), await shape(page), await firstSession(page)];
     await above(page, 'sessions', sessions);
-    await page.waitForFunction((plot) => document.querySelector('[data-measure] svg:has(.bin)').ariaLabel !== plot, plot);
+    await page.waitForFunction(
+      (plot) => document.querySelector('[data-measure] svg:has(.bin)').ariaLabel !== plot,
+      plot,
+    );
     await page.waitForFunction((session) => document.querySelector('#sessions th').textContent !== session, session);
     assert.deepEqual(page.faults, []);
     await page.close();
@@ -57,22 +64,32 @@ describe('once it has ended', () => {
   test('every figure is that of the report', async () => {
     const [run] = (await demo.get('/report')).runs;
     const page = await open('?window=all');
-    await page.waitForFunction((sessions) => document.querySelector('[data-tile=sessions]').dataset.value === String(sessions), run.sessions);
+    await page.waitForFunction(
+      (sessions) => document.querySelector('[data-tile=sessions]').dataset.value === String(sessions),
+      run.sessions,
+    );
     for (const window of ['all', '5m', '1h']) {
       for (const of of ['response', 'stream']) {
         await page.locator('select[name=window]').selectOption(window);
         await page.locator(`input[value=${of}]`).check();
         const title = window === 'all' ? 'the whole run' : `the last ${window}`;
-        await page.locator(`[data-measure^=duplex_${of}]`, { hasText: `Shape, ${title}` }).nth(2).waitFor();
+        await page
+          .locator(`[data-measure^=duplex_${of}]`, { hasText: `Shape, ${title}` })
+          .nth(2)
+          .waitFor();
         const part = run.parts.find((part) => part.model === 'all' && part.window === window);
-        const figures = MEASURES[of].flatMap((name) => FIGURES.map((figure) =>
-          [`duplex_${of}_${name} ${figure}`, part.figures[`duplex_${of}_${name}`][figure]]));
+        const figures = MEASURES[of].flatMap((name) =>
+          FIGURES.map((figure) => [`duplex_${of}_${name} ${figure}`, part.figures[`duplex_${of}_${name}`][figure]]),
+        );
         const shown = await values(page);
         assert.deepEqual(shown.figures, Object.fromEntries(figures));
         assert.deepEqual(shown.ends, part.sessions_by_end_reason);
         assert.deepEqual([shown.tiles.sessions, shown.tiles.responses], [part.sessions, part.responses]);
-        const asText = await page.locator('[data-figure]').evaluateAll((nodes) =>
-          nodes.map((node) => [Number(node.textContent.replaceAll(',', '')), Number(node.dataset.value)]));
+        const asText = await page
+          .locator('[data-figure]')
+          .evaluateAll((nodes) =>
+            nodes.map((node) => [Number(node.textContent.replaceAll(',', '')), Number(node.dataset.value)]),
+          );
         for (const [text, value] of asText) assert.equal(text, value);
       }
     }
@@ -84,21 +101,37 @@ describe('once it has ended', () => {
     const { last_sessions: sessions } = await demo.get('/status');
     const page = await open();
     const ids = await page.locator('#sessions th').allTextContents();
-    assert.deepEqual(ids, sessions.map((session) => session.session_id));
-    const drawn = await page.locator('#sessions .strip').evaluateAll((strips) => strips.map((strip) =>
-      ['.first-text', '.first-audio', '.audio', '.cancelled'].map((sign) => strip.querySelectorAll(sign).length)));
+    assert.deepEqual(
+      ids,
+      sessions.map((session) => session.session_id),
+    );
+    const drawn = await page
+      .locator('#sessions .strip')
+      .evaluateAll((strips) =>
+        strips.map((strip) =>
+          ['.first-text', '.first-audio', '.audio', '.cancelled'].map((sign) => strip.querySelectorAll(sign).length),
+        ),
+      );
     const count = (session, has) => session.responses.filter(has).length;
-    assert.deepEqual(drawn, sessions.map((session) => [
-      count(session, (response) => response.first_text_ms !== null),
-      count(session, (response) => response.first_audio_ms !== null),
-      count(session, (response) => response.last_audio_ms !== null),
-      count(session, (response) => response.status === 'cancelled'),
-    ]));
+    assert.deepEqual(
+      drawn,
+      sessions.map((session) => [
+        count(session, (response) => response.first_text_ms !== null),
+        count(session, (response) => response.first_audio_ms !== null),
+        count(session, (response) => response.last_audio_ms !== null),
+        count(session, (response) => response.status === 'cancelled'),
+      ]),
+    );
     const longest = sessions.reduce((a, b) => (a.responses.length < b.responses.length ? b : a));
     await page.getByRole('button', { name: longest.session_id }).click();
     const lanes = await page.locator('.lanes li').allTextContents();
     assert.equal(lanes.length, longest.responses.length);
-    lanes.forEach((lane, at) => assert.match(lane, new RegExp(`^${longest.responses[at].status} .* ${longest.responses[at].audio_packets} packets?, `)));
+    lanes.forEach((lane, at) =>
+      assert.match(
+        lane,
+        new RegExp(`^${longest.responses[at].status} .* ${longest.responses[at].audio_packets} packets?, `),
+      ),
+    );
     await page.close();
   });
 
@@ -114,7 +147,10 @@ describe('once it has ended', () => {
     await page.keyboard.press('Enter');
     isLater = true;
     await page.waitForFunction((id) => document.querySelector('#sessions .open').textContent !== id, id);
-    const [focused, isOpen] = await page.evaluate(() => [document.activeElement.textContent, document.activeElement.ariaExpanded]);
+    const [focused, isOpen] = await page.evaluate(() => [
+      document.activeElement.textContent,
+      document.activeElement.ariaExpanded,
+    ]);
     assert.deepEqual([focused, isOpen], [id, 'true']);
     assert.ok(await page.locator('.full').isVisible());
     await page.close();
@@ -130,7 +166,10 @@ describe('once it has ended', () => {
       const page = await open('', options);
       await page.locator('#sessions .open').first().click();
       assert.deepEqual(await violations(page), []);
-      const { scroll, inner } = await page.evaluate(() => ({ scroll: document.documentElement.scrollWidth, inner: innerWidth }));
+      const { scroll, inner } = await page.evaluate(() => ({
+        scroll: document.documentElement.scrollWidth,
+        inner: innerWidth,
+      }));
       assert.equal(scroll, inner, 'no horizontal scroll');
       assert.deepEqual(await lowContrast(page), []);
       await page.close();
@@ -148,7 +187,10 @@ describe('once it has ended', () => {
     await page.reload();
     await page.locator('[data-measure=duplex_stream_rtf]', { hasText: 'Shape, the last 1h' }).waitFor();
     assert.equal(await page.locator('select[name=model]').inputValue(), model);
-    assert.match(await page.locator('#basis').textContent(), new RegExp(`in the last 1h of the run “demo”, model “${model}”`));
+    assert.match(
+      await page.locator('#basis').textContent(),
+      new RegExp(`in the last 1h of the run “demo”, model “${model}”`),
+    );
     await page.close();
   });
 
@@ -157,7 +199,9 @@ describe('once it has ended', () => {
     const page = await open('', {}, (status) => {
       status.runs = [hostile];
       status.run.run_id = hostile;
-      status.run.parts.forEach((part) => { if (part.model !== 'all') part.model = hostile; });
+      status.run.parts.forEach((part) => {
+        if (part.model !== 'all') part.model = hostile;
+      });
       status.last_sessions[0].session_id = hostile;
       status.last_sessions[0].model = hostile;
       status.last_sessions[0].end_reason = hostile;
@@ -165,7 +209,16 @@ describe('once it has ended', () => {
       status.dead_letters = { [hostile]: 1 };
     });
     await page.getByRole('button', { name: hostile }).click();
-    for (const place of ['#basis', '#sessions th', '#sessions .reason', '.full', '#reasons', 'select[name=run]', 'select[name=model]', '#tiles']) {
+    for (const place of [
+      '#basis',
+      '#sessions th',
+      '#sessions .reason',
+      '.full',
+      '#reasons',
+      'select[name=run]',
+      'select[name=model]',
+      '#tiles',
+    ]) {
       assert.ok((await page.locator(place).first().textContent()).includes(hostile), place);
     }
     assert.equal(await page.locator('main img, main script').count(), 0);
@@ -177,7 +230,9 @@ describe('once it has ended', () => {
   test('its policy keeps out what is not its own', async () => {
     const page = await open();
     const headers = page.response.headers();
-    const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+    const policy =
+      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+      "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
     assert.ok(headers['content-security-policy'].startsWith(policy), headers['content-security-policy']);
     assert.equal(headers['referrer-policy'], 'no-referrer');
     const thrown = await page.evaluate(() => {
@@ -202,7 +257,9 @@ describe('once it has ended', () => {
     await stale.filter({ hasText: 'can’t be reached' }).waitFor();
     assert.match(await page.title(), /^No answer/);
     await page.unroute(STATUS);
-    await changeStatus(page, (status) => { status.sessions_open = 4711; });
+    await changeStatus(page, (status) => {
+      status.sessions_open = 4711;
+    });
     await page.locator('[data-tile=sessions_open][data-value="4711"]').waitFor();
     assert.ok(await stale.isHidden());
     await page.close();
@@ -213,8 +270,12 @@ describe('once it has ended', () => {
     const held = [];
     let asked = 0;
     await page.clock.install();
-    page.on('request', (request) => { if (STATUS.test(request.url())) asked += 1; });
-    await page.route(STATUS, (route) => { held.push(route); });
+    page.on('request', (request) => {
+      if (STATUS.test(request.url())) asked += 1;
+    });
+    await page.route(STATUS, (route) => {
+      held.push(route);
+    });
     const question = () => page.waitForRequest(STATUS);
     const [first] = await Promise.all([question(), page.goto(`${demo.page}?window=5m`)]);
     await page.clock.runFor(9_000);
@@ -226,10 +287,11 @@ describe('once it has ended', () => {
     };
     await answer(first);
     const [second] = await Promise.all([question(), page.clock.runFor(2_000)]);
-    const show = (hidden) => page.evaluate((hidden) => {
-      Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
-      document.dispatchEvent(new Event('visibilitychange'));
-    }, hidden);
+    const show = (hidden) =>
+      page.evaluate((hidden) => {
+        Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));
+      }, hidden);
     await show(true);
     await answer(second);
     await page.clock.runFor(60_000);
@@ -243,37 +305,7 @@ describe('once it has ended', () => {
 describe('the verdict', () => {
   before(() => demo.played());
 
-  const whole = (status) => status.run.parts.find((part) => part.model === 'all' && part.window === status.view.window);
-  const healthy = (status) => {
-    status.live = { passes: true, lines: ['alive'] };
-    status.ready = { passes: true, lines: ['ready'] };
-    status.lag = { records: 3, seconds: 60 };
-    const part = whole(status);
-    part.figures.duplex_response_ttfp_ms.p99 = 2000;
-    part.figures.duplex_response_rtf.p99 = 1;
-    part.sessions = 100;
-    part.sessions_by_end_reason = { closed: 95, expired: 5 };
-    status.view.shapes.duplex_response_ttft_ms = [{ from: 865.964, to: 1000, count: 95 }, { from: 1000, to: 1154.78, count: 5 }];
-  };
-
-  for (const [headline, change] of [
-    ['Healthy', () => {}],
-    ['Replica not ready', (status) => { status.live = { passes: false, lines: ['worker 0: not polled for 130 s'] }; }],
-    ['Replica not ready', (status) => { status.ready = { passes: false, lines: ['partition 3 restoring'] }; }],
-    ['Slow first text', (status) => { status.view.shapes.duplex_response_ttft_ms[1].count = 6; }],
-    ['Slow first audio', (status) => { whole(status).figures.duplex_response_ttfp_ms.p99 = 2000.001; }],
-    ['Slower than real time', (status) => { whole(status).figures.duplex_response_rtf.p99 = 1.000001; }],
-    ['Broken sessions', (status) => { whole(status).sessions_by_end_reason = { closed: 94, expired: 6 }; }],
-    ['This replica lags', (status) => { status.lag.seconds = 60.1; }],
-    ['Slower than real time, broken sessions', (status) => {
-      whole(status).figures.duplex_response_rtf.p99 = 3;
-      whole(status).sessions_by_end_reason = { idle_timeout: 100 };
-    }],
-    ['No traffic to judge', (status) => {
-      Object.assign(whole(status), { sessions: 0, responses: 0, sessions_by_end_reason: {}, figures: {} });
-      Object.assign(status.view, { slots: [], shapes: {} });
-    }],
-  ]) {
+  for (const [headline, change] of VERDICTS) {
     test(`${headline}: ${change.toString().match(/status\)?\.(\S+)|$/)[1] ?? 'at each objective'}`, async () => {
       const page = await open('', {}, (status) => {
         healthy(status);
@@ -289,7 +321,11 @@ describe('the verdict', () => {
 
   test('its objectives are those of the alerts', async () => {
     const page = await open();
-    const { response_ttft: ttft, response_rtf: rtf, lag } = await page.evaluate(() => import('/page/verdict.js').then((module) => module.OBJECTIVES));
+    const {
+      response_ttft: ttft,
+      response_rtf: rtf,
+      lag,
+    } = await page.evaluate(() => import('/page/verdict.js').then((module) => module.OBJECTIVES));
     const alerts = await readFile(path.join(root, 'deploy/prometheus/alerts.yml'), 'utf8');
     const recording = await readFile(path.join(root, 'deploy/prometheus/recording.yml'), 'utf8');
     const found = (text, pattern) => Array.from(text.matchAll(pattern), (match) => Number(match[1]));
@@ -311,7 +347,9 @@ describe('where there is no sample', () => {
     });
     await page.getByRole('heading', { name: 'No session has finished yet' }).waitFor();
     assert.deepEqual(await values(page), {
-      tiles: { sessions: null, responses: null, sessions_open: null, lag: null, dead_letters: 0 }, ends: {}, figures: {},
+      tiles: { sessions: null, responses: null, sessions_open: null, lag: null, dead_letters: 0 },
+      ends: {},
+      figures: {},
     });
     assert.doesNotMatch(await page.locator('body').innerText(), wrong);
     assert.deepEqual(await violations(page), []);
@@ -320,11 +358,30 @@ describe('where there is no sample', () => {
 
   test('a measure without one says so', async () => {
     const page = await open('', {}, (status) => {
-      status.run.parts.forEach((part) => { delete part.figures.duplex_response_ttfp_ms; });
-      status.view.slots.forEach((slot) => { delete slot.figures.duplex_response_ttfp_ms; });
+      status.run.parts.forEach((part) => {
+        delete part.figures.duplex_response_ttfp_ms;
+      });
+      status.view.slots.forEach((slot) => {
+        delete slot.figures.duplex_response_ttfp_ms;
+      });
       delete status.view.shapes.duplex_response_ttfp_ms;
-      Object.assign(status.last_sessions[0], { model: null, started_ms: null, ended_ms: null, duration_ms: null, stream_ttft_ms: null, stream_ttfp_ms: null, stream_rtf: null });
-      const none = { created_ms: null, first_text_ms: null, first_audio_ms: null, last_audio_ms: null, ended_ms: null, ttft_source: null };
+      Object.assign(status.last_sessions[0], {
+        model: null,
+        started_ms: null,
+        ended_ms: null,
+        duration_ms: null,
+        stream_ttft_ms: null,
+        stream_ttfp_ms: null,
+        stream_rtf: null,
+      });
+      const none = {
+        created_ms: null,
+        first_text_ms: null,
+        first_audio_ms: null,
+        last_audio_ms: null,
+        ended_ms: null,
+        ttft_source: null,
+      };
       status.last_sessions[0].responses.forEach((response) => Object.assign(response, none));
     });
     await page.locator('#sessions .open').first().click();
@@ -336,29 +393,17 @@ describe('where there is no sample', () => {
 
   test('figures that are approximate are marked', async () => {
     const page = await open('', {}, (status) => {
-      status.run.parts.forEach((part) => { part.figures.duplex_response_rtf.approximate = true; });
+      status.run.parts.forEach((part) => {
+        part.figures.duplex_response_rtf.approximate = true;
+      });
     });
     const card = page.locator('[data-measure=duplex_response_rtf]');
-    assert.deepEqual(await card.locator('dd').evaluateAll((nodes) => nodes.map((node) => node.textContent.startsWith('≈'))), [false, false, true, true, true, false]);
+    assert.deepEqual(
+      await card.locator('dd').evaluateAll((nodes) => nodes.map((node) => node.textContent.startsWith('≈'))),
+      [false, false, true, true, true, false],
+    );
     assert.match(await card.innerText(), /approximate/);
     assert.equal(await page.locator('[data-measure=duplex_response_ttft_ms] dd', { hasText: '≈' }).count(), 0);
     await page.close();
-  });
-});
-
-/** Text of the plots whose contrast with its card is under 4.5, which axe-core does not look at. */
-const lowContrast = (page) => page.evaluate(() => {
-  const canvas = Object.assign(document.createElement('canvas'), { width: 1, height: 1 }).getContext('2d', { willReadFrequently: true });
-  const luminance = (color) => {
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    const [r, g, b] = Array.from(canvas.getImageData(0, 0, 1, 1).data, (byte) => byte / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  return Array.from(document.querySelectorAll('svg text')).flatMap((text) => {
-    const ground = getComputedStyle(text.closest('td, .card')).backgroundColor;
-    const [a, b] = [getComputedStyle(text).fill, ground === 'rgba(0, 0, 0, 0)' ? getComputedStyle(text.closest('.card')).backgroundColor : ground].map(luminance).sort((a, b) => b - a);
-    const contrast = (a + 0.05) / (b + 0.05);
-    return contrast < 4.5 ? [`${text.textContent}: ${contrast.toFixed(2)}`] : [];
   });
 });

@@ -4,8 +4,14 @@ const integer = new Intl.NumberFormat('en');
 const rounded = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 });
 const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 const hundredths = new Intl.NumberFormat('en', { maximumFractionDigits: 2 });
-const clock = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' });
+const clock = new Intl.DateTimeFormat('en', {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
+});
 const minute = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+// As in ISO 8601, with a blank.
 const day = new Intl.DateTimeFormat('sv', { dateStyle: 'short', timeStyle: 'medium' });
 
 export const NO_SAMPLE = 'no sample yet';
@@ -33,7 +39,8 @@ export const hourAndMinute = (ms) => minute.format(ms);
 export const dateAndTime = (ms) => day.format(ms);
 
 export const zone = () =>
-  new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts().find((part) => part.type === 'timeZoneName').value;
+  new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts().find((part) => part.type === 'timeZoneName')
+    .value;
 
 /** A length of time in its two largest units: "850 ms", "95.2 s", "3 min 20 s", "2 h 5 min", "3 d 4 h". */
 export function duration(ms) {
@@ -41,7 +48,12 @@ export function duration(ms) {
   if (ms < 1000) return `${rounded.format(ms)} ms`;
   if (ms < 120_000) return `${tenths.format(ms / 1000)} s`;
   const seconds = Math.round(ms / 1000);
-  const units = [['d', 86_400], ['h', 3_600], ['min', 60], ['s', 1]];
+  const units = [
+    ['d', 86_400],
+    ['h', 3_600],
+    ['min', 60],
+    ['s', 1],
+  ];
   const first = units.findIndex(([, length]) => seconds >= length);
   const [[name, length], [nextName, nextLength]] = units.slice(first, first + 2);
   const rest = Math.floor((seconds % length) / nextLength);

@@ -2,7 +2,8 @@
 
 import { byId, setOptions, setText } from './dom.js';
 import { ago, dateAndTime, timeOfDay } from './format.js';
-import { showCards, showEnds, showTiles } from './figures.js';
+import { showCards } from './cards.js';
+import { showCounts, showEnds } from './counts.js';
 import { showLegend, showSessions } from './sessions.js';
 import { showVerdict } from './verdict.js';
 
@@ -43,7 +44,9 @@ async function ask(signal) {
   for (const name of ['run', 'model', 'window']) if (asked[name]) query.set(name, asked[name]);
   // Which window is the shortest, the first answer says.
   if (!asked.window && status?.windows.length) query.set('window', status.windows[0]);
-  const response = await fetch(`/status?${query}`, { signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]) });
+  const response = await fetch(`/status?${query}`, {
+    signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
+  });
   if (!response.ok) throw new Error(`it answers ${response.status}`);
   const answer = await response.json();
   if (status || asked.window || !answer.windows.length) return answer;
@@ -52,27 +55,37 @@ async function ask(signal) {
 }
 
 function showFailure(error) {
-  const since = answered === null ? `none since this page was opened at ${timeOfDay(opened)}` : `the figures stand still since ${timeOfDay(answered)}`;
-  const why = error instanceof TypeError ? 'it can’t be reached' : error.name === 'TimeoutError' ? `it takes over ${TIMEOUT_MS / 1000} s` : error.message;
-  setText(byId('stale'), `No answer from the collector (${why}): ${since}. The page goes on asking.`);
+  const since = answered
+    ? `the figures stand still since ${timeOfDay(answered)}`
+    : `none since this page was opened at ${timeOfDay(opened)}`;
+  setText(byId('stale'), `No answer from the collector (${reason(error)}): ${since}. The page goes on asking.`);
   byId('stale').hidden = false;
   document.title = 'No answer · duplex-collector';
 }
 
+function reason(error) {
+  if (error instanceof TypeError) return 'it can’t be reached';
+  return error.name === 'TimeoutError' ? `it takes over ${TIMEOUT_MS / 1000} s` : error.message;
+}
+
 function show() {
   const { run, view } = status;
-  const part = run && view ? run.parts.find(({ model, window }) => model === view.model && window === view.window) ?? null : null;
+  const isViewed = ({ model, window }) => model === view?.model && window === view?.window;
+  const part = run?.parts.find(isViewed) ?? null;
   showSelects();
   showVerdict(status, part);
   byId('empty').hidden = status.runs.length > 0 || !status.complete;
   for (const id of ['figures', 'ends', 'last']) byId(id).hidden = run === null;
-  showTiles(status, part);
+  showCounts(status, part);
   draw(showCards, asked.of || 'response', part, view);
   draw(showEnds, part);
   showSessions(status.last_sessions);
   setText(byId('version'), status.version);
   const last = run?.last_event_ms ?? null;
-  setText(byId('updated'), last === null ? 'no event yet' : `last event ${dateAndTime(last)}, ${ago(status.now_ms - last)}`);
+  setText(
+    byId('updated'),
+    last === null ? 'no event yet' : `last event ${dateAndTime(last)}, ${ago(status.now_ms - last)}`,
+  );
   byId('report').href = run ? `/report?${new URLSearchParams({ run: run.run_id })}` : '/report';
 }
 
@@ -88,10 +101,17 @@ function showSelects() {
   const models = [...new Set(run?.parts.map(({ model }) => model) ?? [])].filter((model) => model !== 'all');
   const known = (names, name) => (name && !names.includes(name) ? [...names, name] : names).map((name) => [name, name]);
   const select = byId('selects').elements;
-  setOptions(select.run, [['', runs.length ? `latest (${runs[0]})` : 'none yet'], ...known(runs, asked.run)], asked.run);
+  setOptions(
+    select.run,
+    [['', runs.length ? `latest (${runs[0]})` : 'none yet'], ...known(runs, asked.run)],
+    asked.run,
+  );
   setOptions(select.model, [['', 'all'], ...known(models, asked.model)], asked.model);
-  setOptions(select.window, known([...windows, 'all'], asked.window).map(([name]) => [name, name === 'all' ? 'whole run' : `last ${name}`]),
-    asked.window || view?.window || windows[0] || 'all');
+  setOptions(
+    select.window,
+    known([...windows, 'all'], asked.window).map(([name]) => [name, name === 'all' ? 'whole run' : `last ${name}`]),
+    asked.window || view?.window || windows[0] || 'all',
+  );
 }
 
 function change(name, value) {

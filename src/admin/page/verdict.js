@@ -65,7 +65,8 @@ const CHECKS = [
     wrong: 'this replica lags',
     objective: `at most ${lag.seconds} s, this replica`,
     none: 'not known yet',
-    look: (status) => status.lag && { value: duration(1000 * status.lag.seconds), bad: status.lag.seconds > lag.seconds },
+    look: (status) =>
+      status.lag && { value: duration(1000 * status.lag.seconds), bad: status.lag.seconds > lag.seconds },
   },
 ];
 
@@ -83,16 +84,25 @@ export function showVerdict(status, part) {
   setText(byId('headline'), headline);
   document.title = `${headline} · duplex-collector`;
   setText(byId('basis'), basis(status, part));
-  setChildren(byId('checks'), found.map(({ check, seen }) => {
-    const state = seen ? (seen.bad ? 'bad' : 'good') : 'unknown';
-    return html('li', { 'data-state': state },
-      html('span', { class: 'title' }, html('span', { class: 'hidden' }, `${STATES[state]}: `), check.title),
-      html('strong', {}, seen?.value ?? check.none ?? NO_SAMPLE),
-      html('span', { class: 'objective' }, check.objective));
-  }));
+  setChildren(
+    byId('checks'),
+    found.map(({ check, seen }) => {
+      const state = seen ? (seen.bad ? 'bad' : 'good') : 'unknown';
+      return html(
+        'li',
+        { 'data-state': state },
+        html('span', { class: 'title' }, html('span', { class: 'hidden' }, `${STATES[state]}: `), check.title),
+        html('strong', {}, seen?.value ?? check.none ?? NO_SAMPLE),
+        html('span', { class: 'objective' }, check.objective),
+      );
+    }),
+  );
   const reasons = [status.live, status.ready].flatMap(({ passes, lines }) => (passes ? [] : lines));
   byId('reasons').hidden = reasons.length === 0;
-  setChildren(byId('reasons'), reasons.map((line) => html('li', {}, line)));
+  setChildren(
+    byId('reasons'),
+    reasons.map((line) => html('li', {}, line)),
+  );
 }
 
 const sentence = (words) => words[0].toUpperCase() + words.slice(1);
@@ -101,7 +111,8 @@ function basis({ complete, run, runs, view }, part) {
   if (!part && !complete) return 'The bundles topic is being read; figures are shown once those before them are in.';
   if (!run) return runs.length ? 'There is no such run (yet).' : 'No session has finished.';
   const window = view && view.window !== 'all' ? `${windowName(view.window)} of ` : '';
-  const where = `in ${window}the run “${run.run_id}”${!view || view.model === 'all' ? '' : `, model “${view.model}”`}`;
+  const model = view && view.model !== 'all' ? `, model “${view.model}”` : '';
+  const where = `in ${window}the run “${run.run_id}”${model}`;
   if (!part?.sessions) return `No session finished ${where}.`;
   return `${plural(part.sessions, 'session')} and ${plural(part.responses, 'response')} ${where}.`;
 }
