@@ -54,6 +54,7 @@ const HOMES: &[(&str, &str)] = &[
     ("tokio",        "admin app shutdown telemetry cli main"),
     ("axum",         "admin app shutdown telemetry cli main"),
     ("anyhow",       "exit app cli main"),
+    ("open",         "cli"),
 ];
 
 /// The dependencies that the core may name.

@@ -3,6 +3,7 @@
 //! Knows the metrics, the health and the run view, and neither Kafka nor a worker.
 
 mod bind;
+mod page;
 mod routes;
 mod serve;
 mod settings;
