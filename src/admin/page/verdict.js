@@ -28,7 +28,7 @@ const CHECKS = [
   {
     title: 'First text (TTFT)',
     wrong: 'slow first text',
-    objective: `at most ${percent(ttft.share)}`,
+    objective: `at most ${percent(ttft.share)} of responses`,
     look: ({ view }) => {
       const bins = view?.shapes.duplex_response_ttft_ms ?? [];
       const samples = (bins) => bins.reduce((sum, bin) => sum + bin.count, 0);
