@@ -10,6 +10,7 @@ use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tracing::{debug, error, info, warn};
 
+use super::remedies;
 use crate::clock::SystemClock;
 use crate::time::Clock;
 
@@ -53,6 +54,7 @@ pub(super) fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
         return;
     }
     let Some(repeated) = LIMITER.admit(message) else { return };
+    let message = remedies::explained(message);
     match level {
         RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical => {
             error!(target: "librdkafka", facility, repeated, "{message}");
@@ -75,12 +77,13 @@ pub(super) fn log_error(error: &KafkaError, reason: &str) {
     }
     let reason = without_thread(reason);
     if let Some(repeated) = LIMITER.admit(reason) {
+        let reason = remedies::explained(reason);
         warn!(target: "librdkafka", repeated, "{reason}");
     }
 }
 
 /// `[thrd:127.0.0.1:9092/bootstrap]: text` without the thread.
-fn without_thread(message: &str) -> &str {
+pub(super) fn without_thread(message: &str) -> &str {
     match message.strip_prefix("[thrd:").and_then(|rest| rest.split_once("]: ")) {
         Some((_, text)) => text,
         None => message,

@@ -21,6 +21,9 @@ pub(super) fn transaction(call: &str, error: &KafkaError) -> BrokerError {
         BrokerError::Fenced(text)
     } else if error.is_fatal() {
         BrokerError::Fatal(with_remedy(text, error.code()))
+    } else if error.code() == Code::TopicAuthorizationFailed {
+        // Trying again at once would fail again; which topic it is stands in librdkafka's log.
+        BrokerError::Fatal(with_remedy(text, error.code()))
     } else if error.txn_requires_abort() || has_moved_on(error) {
         BrokerError::Abortable(text)
     } else if error.is_retriable() {
@@ -40,7 +43,10 @@ fn with_remedy(text: String, code: Code) -> String {
             format!("{text}: transaction.timeout.ms is above the broker's transaction.max.timeout.ms")
         }
         Code::TransactionalIdAuthorizationFailed => {
-            format!("{text}: the principal needs Write and Describe on the transactional id")
+            format!("{text}: the principal needs Write on the transactional id")
+        }
+        Code::TopicAuthorizationFailed => {
+            format!("{text}: the principal needs Write on the topics of bundles, dead letters and changelog")
         }
         Code::ClusterAuthorizationFailed => format!("{text}: the principal needs IdempotentWrite on the cluster"),
         _ => text,

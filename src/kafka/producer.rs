@@ -29,6 +29,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Producer {
     /// `None` only while dropped.
     client: Option<Arc<BaseProducer<Deliveries>>>,
+    /// Its `client.id`, which a transactional one also is known by.
+    id: String,
     topics: Topics,
     guarantee: ProcessingGuarantee,
     payload: DeadLetterPayload,
@@ -55,6 +57,7 @@ impl Producer {
             .map_err(|error| errors::creation("producer", &error))?;
         Ok(Self {
             client: Some(Arc::new(client)),
+            id: config.get("client.id").unwrap_or_default().to_owned(),
             topics: topics.clone(),
             guarantee,
             payload,
@@ -116,7 +119,7 @@ impl crate::worker::Producer for Producer {
         }
         let result = self.client().init_transactions(INIT_TIMEOUT);
         self.client().poll(Duration::ZERO);
-        result.map_err(|error| errors::transaction("init transactions", &error))
+        result.map_err(|error| errors::transaction(&format!("init transactions of {}", self.id), &error))
     }
 
     fn begin(&mut self) -> Result<(), BrokerError> {

@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext;
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{IsError, KafkaError, RDKafkaErrorCode as Code};
 use thiserror::Error;
 use tracing::{debug, info, warn};
 
 use super::client::Deadline;
-use super::config::Isolation;
 use super::context::Logging;
+use super::probe::Probe;
 use super::properties;
 use super::settings::{Settings, Topics};
 
@@ -55,8 +54,8 @@ pub enum TopicProblem {
     NotCompacted { topic: String, policy: String },
     #[error("the configuration of topic {topic} can't be read: {reason}: the principal needs DescribeConfigs on it")]
     Undescribed { topic: String, reason: String },
-    #[error("topic {topic} can't be used: {reason}: the principal needs Describe on it")]
-    Refused { topic: String, reason: String },
+    #[error("topic {topic} can't be used: {reason}: the principal needs {rights} on it")]
+    Refused { topic: String, reason: String, rights: &'static str },
     #[error("topic {topic} can't be created: {reason}")]
     NotCreated { topic: String, reason: String },
     #[error("the kafka client can't be made: {0}")]
@@ -89,14 +88,10 @@ pub struct ClusterInfo {
 /// `Unavailable` when no broker answers within `timeout`, `Wrong` when the client can't be made.
 pub fn connect(settings: &Settings, timeout: Duration) -> Result<ClusterInfo, CheckError> {
     let deadline = Deadline::after(timeout);
-    let client = BaseConsumer::from_config_and_context(&settings.prober(Isolation::ReadCommitted), Logging)
-        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(properties::why_not_made(&error))]))?;
-    let metadata = client.fetch_metadata(None, deadline.remaining());
-    // Logs what went wrong on the way.
-    drop(client.poll(Duration::ZERO));
-    let metadata = metadata.map_err(|error| unavailable(settings, &error))?;
+    let probe = Probe::new(settings)?;
+    let metadata = probe.metadata(deadline.remaining())?;
     Ok(ClusterInfo {
-        cluster_id: client.client().fetch_cluster_id(deadline.remaining()),
+        cluster_id: probe.cluster_id(deadline.remaining()),
         brokers: metadata.brokers().len(),
         topics: metadata.topics().iter().map(|topic| (topic.name().to_owned(), topic.partitions().len())).collect(),
     })
@@ -112,14 +107,15 @@ pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeou
     let deadline = Deadline::after(timeout);
     let admin = AdminClient::from_config_and_context(&settings.admin(), Logging)
         .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(properties::why_not_made(&error))]))?;
-    let mut found = look(settings, topics, &admin, deadline)?;
+    let probe = Probe::new(settings)?;
+    let mut found = look(settings, topics, &probe, deadline)?;
     if topics.create && found.values().any(Option::is_none) {
         create(settings, topics, &admin, &found, deadline)?;
-        found = look(settings, topics, &admin, deadline)?;
+        found = look(settings, topics, &probe, deadline)?;
         // A new topic needs a moment to be known to every broker.
         while found.values().any(Option::is_none) && !deadline.passed() {
             thread::sleep(Duration::from_millis(50));
-            found = look(settings, topics, &admin, deadline)?;
+            found = look(settings, topics, &probe, deadline)?;
         }
     }
     let missing = found.iter().filter(|(_, partitions)| partitions.is_none());
@@ -148,28 +144,38 @@ pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeou
 fn look(
     settings: &Settings,
     topics: &Topics,
-    admin: &AdminClient<Logging>,
+    probe: &Probe,
     deadline: Deadline,
 ) -> Result<BTreeMap<String, Option<usize>>, CheckError> {
-    // Of all topics at once: a question about one topic can make the broker create it.
-    let metadata = admin.inner().fetch_metadata(None, deadline.remaining().max(Duration::from_millis(100)));
-    let metadata = metadata.map_err(|error| unavailable(settings, &error))?;
+    let metadata = probe.metadata(deadline.remaining().max(Duration::from_millis(100)))?;
     let mut problems = Vec::new();
     let mut found = BTreeMap::new();
-    for (_, name) in names(topics) {
+    for (key, name) in names(topics) {
+        // Each of them implies Describe.
+        let rights = match key {
+            "events" => "Read",
+            "dead_letters" => "Write",
+            _ => "Read and Write",
+        };
         let topic = metadata.topics().iter().find(|topic| topic.name() == name);
         let code = topic.and_then(|topic| topic.error()).filter(IsError::is_error).map(Code::from);
         match (topic, code) {
             (Some(topic), None) => found.insert(name.to_owned(), Some(topic.partitions().len())),
             (None, _) | (_, Some(Code::UnknownTopicOrPartition | Code::UnknownTopic)) => {
-                found.insert(name.to_owned(), None)
+                match probe.refusal(name, deadline.remaining()) {
+                    Some(code) => {
+                        problems.push(TopicProblem::Refused { topic: name.into(), reason: code.to_string(), rights });
+                    }
+                    None => drop(found.insert(name.to_owned(), None)),
+                }
+                None
             }
             (_, Some(Code::LeaderNotAvailable)) => {
                 let reason = format!("topic {name} has no leader");
                 return Err(CheckError::Unavailable { servers: settings.bootstrap_servers.clone(), reason });
             }
             (_, Some(code)) => {
-                problems.push(TopicProblem::Refused { topic: name.to_owned(), reason: code.to_string() });
+                problems.push(TopicProblem::Refused { topic: name.to_owned(), reason: code.to_string(), rights });
                 None
             }
         };

@@ -1,5 +1,6 @@
 //! Real Apache Kafka: one broker for all tests of this process, and brokers of a test's own.
 
+use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Output, Stdio};
@@ -35,7 +36,7 @@ struct Keeper(Child);
 /// When it does not start: a test without a broker has failed.
 pub fn shared() -> &'static str {
     static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
-    let started = SHARED.get_or_init(|| Cluster::start(&directory("shared"), free_port(), 1, Whose::Shared));
+    let started = SHARED.get_or_init(|| Cluster::start(&directory("shared"), free_port(), 1, None, Whose::Shared));
     started.as_ref().map_or_else(|error| panic!("{error}"), |cluster| &cluster.bootstrap)
 }
 
@@ -45,7 +46,17 @@ impl Cluster {
     /// # Panics
     /// When they do not start.
     pub fn own(port: u16, brokers: u16) -> Self {
-        Self::start(&directory(&port.to_string()), port, brokers, Whose::Own).unwrap_or_else(|error| panic!("{error}"))
+        Self::start(&directory(&port.to_string()), port, brokers, None, Whose::Own)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// A broker of the caller's own, with a file of properties that go before the usual ones.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn with_properties(port: u16, extra: &Path) -> Self {
+        Self::start(&directory(&port.to_string()), port, 1, Some(extra), Whose::Own)
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// SIGKILL to a broker, which are numbered from one.
@@ -72,13 +83,14 @@ impl Cluster {
         succeed(&mut script);
     }
 
-    fn start(dir: &Path, port: u16, brokers: u16, whose: Whose) -> Result<Self, String> {
+    fn start(dir: &Path, port: u16, brokers: u16, extra: Option<&Path>, whose: Whose) -> Result<Self, String> {
         // First of all, so that nothing stays should the start fail half-way.
         let keeper = Keeper::of(dir, whose);
         let output = script(whose)
             .args(["start", "--max-seconds", MAX_SECONDS, "--port", &port.to_string()])
             .args(["--brokers", &brokers.to_string(), "--dir"])
             .arg(dir)
+            .args(extra.into_iter().flat_map(|file| [OsStr::new("--extra"), file.as_os_str()]))
             .output()
             .map_err(|e| format!("the script can't be run: {e}"))?;
         let text = String::from_utf8_lossy(&output.stdout);

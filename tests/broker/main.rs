@@ -15,6 +15,7 @@ mod service;
 mod silence;
 mod state;
 mod topics;
+mod transport;
 mod wait;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -122,7 +122,8 @@ fn assert_pages_unmarked(service: &Service) {
 
 #[test]
 fn markers_in_all_that_is_private_are_nowhere_at_the_most_verbose_level() {
-    let properties = vec![("sasl.password", PASSWORD), ("sasl.username", "u"), ("debug", "all")];
+    let properties = [("sasl.password", PASSWORD), ("sasl.username", "u"), ("debug", "all")];
+    let properties = properties.map(|(name, value)| (name, value.to_owned())).into();
     let shape = Shape { partitions: 1, properties, ..Shape::default() };
     let deployment = Deployment::shaped(cluster::shared(), "privacy", shape);
     create_topics(&deployment);

@@ -33,7 +33,7 @@ pub struct Shape {
     /// Where the processes begin to look for Kafka, if not where the test does.
     pub via: Option<String>,
     /// librdkafka's properties beside the usual ones, or in their place.
-    pub properties: Vec<(&'static str, &'static str)>,
+    pub properties: Vec<(&'static str, String)>,
     /// Further sections of the configuration.
     pub sections: &'static str,
 }
@@ -82,7 +82,7 @@ impl Deployment {
         // A killed member is missed soon.
         let usual = [("session.timeout.ms", "4000"), ("heartbeat.interval.ms", "500")];
         let mut all: BTreeMap<&str, &str> = usual.into();
-        all.extend(properties.iter().copied());
+        all.extend(properties.iter().map(|(name, value)| (*name, value.as_str())));
         let properties: Vec<_> = all.iter().map(|(name, value)| format!("{name:?} = {value:?}")).collect();
         let properties = properties.join(", ");
         format!(

@@ -60,7 +60,7 @@ impl<'a> Fault<'a> {
             partitions: PARTITIONS,
             replicas: self.replicas,
             via: self.via,
-            properties: self.properties,
+            properties: self.properties.into_iter().map(|(name, value)| (name, value.into())).collect(),
             sections: SECTIONS,
         };
         let deployment =

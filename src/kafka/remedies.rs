@@ -1,0 +1,56 @@
+//! What to do about what a broker refuses, by what librdkafka says of it.
+
+/// What librdkafka's texts contain, and what a person can do. The first that fits counts.
+const REMEDIES: [(&[&str], &str); 7] = [
+    // It does not tell which of the three.
+    (
+        &["certificate verify failed"],
+        "the broker's certificate is of another CA than that in ssl.ca.location, or has expired, or is of another host \
+         name; `openssl s_client -connect HOST:PORT -CAfile CA -verify_hostname HOST` tells which",
+    ),
+    (
+        &["alert bad certificate", "alert certificate", "alert unknown ca", "alert handshake failure"],
+        "the broker asks for a client certificate that it trusts: set ssl.certificate.location and ssl.key.location",
+    ),
+    (
+        &["unsupported mechanism", "Unsupported SASL mechanism", "not enabled in the server"],
+        "set sasl.mechanism to one that the broker offers",
+    ),
+    (
+        &["SASL authentication error", "Authentication failed"],
+        "the broker knows no such user with this secret and sasl.mechanism: mend sasl.username and sasl.password",
+    ),
+    (
+        &["connecting to a PLAINTEXT broker listener"],
+        "what listens there speaks no TLS: name the broker's TLS listener in kafka.bootstrap_servers",
+    ),
+    (
+        &["incorrect security.protocol", "receive 0 after POLLIN"],
+        "the broker closes the connection at once, as one does that wants TLS: set security.protocol to \"ssl\" or \
+         \"sasl_ssl\"",
+    ),
+    (&["to transaction: Broker: Topic authorization failed"], "the principal needs Write on this topic"),
+];
+
+/// What librdkafka says, and the remedy where it is known.
+pub(super) fn explained(reason: &str) -> String {
+    let known = REMEDIES.iter().find(|(texts, _)| texts.iter().any(|text| reason.contains(text)));
+    match known {
+        Some((_, remedy)) => format!("{}: {remedy}", reason.split(" (after ").next().unwrap_or(reason)),
+        None => reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_reason_gets_its_remedy_and_an_unknown_one_stays_as_it_is() {
+        let refused = "ssl://b:1/bootstrap: SASL authentication error: Invalid (after 305ms in state AUTH_REQ)";
+        let text = explained(refused);
+        assert!(text.starts_with("ssl://b:1/bootstrap: SASL authentication error: Invalid: the broker"), "{text}");
+        assert!(text.ends_with("mend sasl.username and sasl.password"), "{text}");
+        assert_eq!(explained("Connect failed (after 1ms)"), "Connect failed (after 1ms)");
+    }
+}
