@@ -53,6 +53,8 @@ const HOMES: &[(&str, &str)] = &[
     ("prometheus",   "metrics"),
     ("tokio",        "admin app shutdown telemetry cli main"),
     ("axum",         "admin app shutdown telemetry cli main"),
+    ("hyper",        "admin"),
+    ("hyper_util",   "admin"),
     ("anyhow",       "exit app cli main"),
 ];
 
