@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const TICK: Duration = Duration::from_millis(20);
 
 mod coordinator;
+mod queues;
 mod real;
 mod restore;
 
