@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::admin;
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::{Code, Failure, Outcome};
-use crate::kafka::{self, BundleReader, Changelog, CheckError};
+use crate::kafka::{self, Changelog, CheckError};
 use crate::metrics::{Health, Metrics, WorkerObserver};
 use crate::report::RunView;
 use crate::shutdown::Shutdown;
@@ -29,8 +29,8 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 const CHECK_PAUSE: Duration = Duration::from_millis(500);
 /// Messages that repeat while the broker is out of reach are said once in this time.
 const REPEAT_WARNING: Duration = Duration::from_secs(5);
-/// How long one poll of the run view may wait.
-const RUN_VIEW_POLL: Duration = Duration::from_millis(200);
+
+mod run_view;
 
 /// How the service is started.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl Service {
         let metrics = Metrics::new(clock.now());
         let health = Health::new();
         health.await_run_view();
-        let runs = Arc::new(Mutex::new(RunView::new(config.run.clone())));
+        let runs = Arc::new(Mutex::new(RunView::unread(config.run.clone())));
         let observers =
             (0..config.worker.count).map(|_| WorkerObserver::new(&metrics, &health, clock.monotonic())).collect();
         let state = admin::State { metrics, health: health.clone(), runs: Arc::clone(&runs), clock: Arc::new(clock) };
@@ -147,7 +147,7 @@ impl Service {
         for (slot, observer) in observers.into_iter().enumerate() {
             self.spawn_worker(slot, observer, sender.clone())?;
         }
-        let run_view = self.spawn_run_view()?;
+        let run_view = run_view::spawn(self)?;
         Ok(Threads { ended, workers, run_view })
     }
 
@@ -174,33 +174,6 @@ impl Service {
             drop(ended.send((slot, result.unwrap_or_else(panicked))));
         });
         thread.map(drop).context("a worker thread can't be started").map_err(Failure::from)
-    }
-
-    fn spawn_run_view(&self) -> Outcome<JoinHandle<()>> {
-        let mut reader =
-            BundleReader::new(&self.config.kafka, &self.config.topics).map_err(|e| Code::Failed.because(e))?;
-        let (runs, health, shutdown) = (Arc::clone(&self.runs), self.health.clone(), self.shutdown.clone());
-        let clock = self.clock;
-        let read = move || {
-            let mut warned = Seldom::default();
-            while !shutdown.is_requested() {
-                let observe = &mut |bundle: &[u8]| {
-                    runs.lock().unwrap_or_else(PoisonError::into_inner).observe(bundle, clock.now());
-                };
-                if let Err(e) = reader.poll(RUN_VIEW_POLL, observe) {
-                    if warned.is_due(clock.monotonic()) {
-                        warn!(cause = %e, "the bundles topic can't be read, run-level figures stand still");
-                    }
-                    thread::sleep(RUN_VIEW_POLL);
-                }
-                if reader.caught_up() {
-                    runs.lock().unwrap_or_else(PoisonError::into_inner).let_old_runs_leave();
-                    health.run_view_caught_up();
-                }
-            }
-        };
-        let thread = thread::Builder::new().name("run-view".into()).spawn(read);
-        thread.context("the run view's thread can't be started").map_err(Failure::from)
     }
 
     /// Waits until every worker has ended. One that fails takes the others with it: the process is to be started anew.

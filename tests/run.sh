@@ -13,7 +13,8 @@ builds with the feature deliberate-faults: the simulation must find each of them
 
 Needs Rust, which it never installs. As root on Debian it installs what else is
 missing: a C and C++ compiler, make and perl for librdkafka and OpenSSL, procps,
-Java 17 or newer and Maven for the test broker, promtool for the metrics.
+Java 17 or newer and Maven for the test broker, Prometheus and promtool for the
+metrics.
 Elsewhere it names what is missing.
 
 The whole output is in target/run/. The stage chaos prints a row of counts for each

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use tracing::error;
 
-use crate::metrics::{self, Health, Metrics, Probe};
-use crate::report::{RunSummary, RunView};
-use crate::time::Clock;
+use crate::metrics::{self, Health, Metrics, Probe, ReplicaStatus};
+use crate::report::{RunStatus, RunSummary, RunView, StatusQuery};
+use crate::time::{Clock, Timestamp};
 
 const INDEX: &str = "\
 duplex-collector
@@ -26,6 +26,7 @@ duplex-collector
 /livez     200 while the workers run, else 503 and why
 /readyz    200 once every partition is restored, else 503 and why
 /report    the figures of every run as JSON; ?run=ID for one
+/status    one run and this process as JSON; ?run=ID&model=NAME&window=NAME
 /version   name and version as JSON
 ";
 
@@ -53,6 +54,7 @@ pub(super) fn router(state: State) -> Router {
         .route("/readyz", get(readyz))
         .route("/version", get(async || Json(Version::BUILT)))
         .route("/report", get(report))
+        .route("/status", get(status))
         .fallback(async || (StatusCode::NOT_FOUND, "not found; / lists what there is\n"))
         .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"))
         .layer(middleware::map_response(with_fixed_headers))
@@ -123,6 +125,26 @@ impl Report {
     }
 }
 
+async fn status(extract::State(state): extract::State<State>, Query(query): Query<StatusQuery>) -> Response {
+    off_thread(move || {
+        let run = lock(&state.runs).status(&query);
+        let replica = state.metrics.status(&state.health, state.clock.monotonic());
+        Json(Status { version: Version::BUILT.version, now_ms: state.clock.now(), replica, run }).into_response()
+    })
+    .await
+}
+
+/// What the status page and `top` show.
+#[derive(Serialize)]
+struct Status {
+    version: &'static str,
+    now_ms: Timestamp,
+    #[serde(flatten)]
+    replica: ReplicaStatus,
+    #[serde(flatten)]
+    run: RunStatus,
+}
+
 #[derive(Serialize)]
 struct Version {
     name: &'static str,
@@ -154,7 +176,6 @@ pub(super) mod tests {
     use crate::ids::Partition;
     use crate::metrics::WorkerObserver;
     use crate::report::ViewSettings;
-    use crate::time::Timestamp;
     use crate::worker::{Lag, Observer, TaskState};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
@@ -216,6 +237,9 @@ pub(super) mod tests {
             ("GET /version", "200", "application/json"),
             ("GET /report", "200", "application/json"),
             ("GET /report?run=a&run=b", "400", text),
+            ("GET /status", "200", "application/json"),
+            ("GET /status?run=r&model=all&window=5m", "200", "application/json"),
+            ("GET /status?windows=5m", "400", text),
             ("GET /secrets", "404", text),
             ("POST /metrics", "405", text),
             ("DELETE /report", "405", text),

@@ -3,9 +3,11 @@
 //! Pure; knows nothing of what the numbers mean.
 
 mod interval;
+mod shape;
 mod sketch;
 mod summary;
 
 pub use interval::IntervalSummary;
+pub use shape::{Bin, Shape};
 pub use sketch::RELATIVE_ERROR;
 pub use summary::{Distribution, Figures, Samples};

@@ -1,6 +1,7 @@
-//! Reads the whole bundles topic, for the run view: every partition, from the beginning, committed records only.
+//! Reads the bundles topic, for the run view: every partition, committed records only; the last ones first, where that
+//! is asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rdkafka::config::FromClientConfigAndContext;
@@ -12,9 +13,10 @@ use super::client::{Deadline, drop_within};
 use super::context::Logging;
 use super::errors;
 use super::settings::{Settings, Topics};
+use crate::time::Timestamp;
 use crate::worker::BrokerError;
 
-const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often partitions that were added are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,6 +27,13 @@ pub struct BundleReader {
     client: Option<BaseConsumer<Logging>>,
     topic: String,
     group: String,
+    /// What was written before is left out, in the partitions that are there at the start.
+    since: Option<Timestamp>,
+    /// The first offset that is read, by partition, where that is not the beginning.
+    starts: BTreeMap<i32, i64>,
+    /// The offset that is not read any more, by partition; for a reader of what another one left out.
+    ends: BTreeMap<i32, i64>,
+    is_assigned: bool,
     assigned: BTreeSet<i32>,
     /// Partitions whose end was not reached since the start.
     behind: BTreeSet<i32>,
@@ -32,7 +41,7 @@ pub struct BundleReader {
 }
 
 impl BundleReader {
-    /// A reader of the bundles topic. Connects in the background.
+    /// A reader of the whole topic. Connects in the background.
     ///
     /// # Errors
     /// `Fatal` when the client can't be made.
@@ -43,10 +52,37 @@ impl BundleReader {
             client: Some(client),
             topic: topics.bundles.clone(),
             group: settings.group_id.clone(),
+            since: None,
+            starts: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            is_assigned: false,
             assigned: BTreeSet::new(),
             behind: BTreeSet::new(),
             look_again: Deadline::after(Duration::ZERO),
         })
+    }
+
+    /// A reader of what was written at `since` or later; [`Self::earlier`] reads the rest.
+    ///
+    /// # Errors
+    /// `Fatal` when the client can't be made.
+    pub fn since(settings: &Settings, topics: &Topics, since: Timestamp) -> Result<Self, BrokerError> {
+        let mut reader = Self::new(settings, topics)?;
+        reader.since = Some(since);
+        Ok(reader)
+    }
+
+    /// A reader of what this one left out at its start. To be asked for once this one has caught up.
+    ///
+    /// # Errors
+    /// `Fatal` when the client can't be made.
+    pub fn earlier(&self, settings: &Settings, topics: &Topics) -> Result<Self, BrokerError> {
+        let mut earlier = Self::new(settings, topics)?;
+        // It has no business with partitions that are added.
+        earlier.look_again = Deadline::after(Duration::MAX);
+        earlier.assign(self.starts.keys().map(|partition| (*partition, Position::Beginning)))?;
+        earlier.ends.clone_from(&self.starts);
+        Ok(earlier)
     }
 
     /// Reads for up to `timeout` and hands each bundle's bytes to `visit`; returns early once nothing is left for now.
@@ -61,10 +97,21 @@ impl BundleReader {
         loop {
             match self.client().poll(deadline.remaining()) {
                 None => {}
-                Some(Ok(message)) => visit(message.payload().unwrap_or_default()),
+                Some(Ok(message)) => {
+                    let partition = message.partition();
+                    if self.ends.get(&partition).is_some_and(|end| message.offset() >= *end) {
+                        drop(message);
+                        self.leave(partition)?;
+                        if self.caught_up() {
+                            return Ok(());
+                        }
+                    } else {
+                        visit(message.payload().unwrap_or_default());
+                    }
+                }
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
                     self.behind.remove(&partition);
-                    if self.behind.is_empty() {
+                    if self.caught_up() {
                         return Ok(());
                     }
                 }
@@ -84,7 +131,7 @@ impl BundleReader {
     /// Whether every partition's end was reached since the start.
     #[must_use]
     pub fn caught_up(&self) -> bool {
-        !self.assigned.is_empty() && self.behind.is_empty()
+        self.is_assigned && self.behind.is_empty()
     }
 
     fn client(&self) -> &BaseConsumer<Logging> {
@@ -95,7 +142,7 @@ impl BundleReader {
     fn look(&mut self) -> Result<(), BrokerError> {
         let metadata = self
             .client()
-            .fetch_metadata(Some(&self.topic), METADATA_TIMEOUT)
+            .fetch_metadata(Some(&self.topic), LOOKUP_TIMEOUT)
             .map_err(|error| errors::lookup("bundle topic", &error))?;
         let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
         let found: Vec<i32> =
@@ -103,20 +150,72 @@ impl BundleReader {
         if found.is_empty() {
             return Err(BrokerError::Retriable(format!("topic {} is not there (yet)", self.topic)));
         }
-        let mut list = TopicPartitionList::new();
-        for partition in found.into_iter().filter(|partition| !self.assigned.contains(partition)) {
-            list.add_partition_offset(&self.topic, partition, Position::Beginning)
-                .map_err(|error| errors::other("bundle partitions", &error))?;
+        let added: Vec<i32> = found.into_iter().filter(|partition| !self.assigned.contains(partition)).collect();
+        if let (Some(since), true) = (self.since, self.assigned.is_empty()) {
+            self.starts = self.starts_since(since, &added)?;
         }
-        if list.count() > 0 {
-            self.client().incremental_assign(&list).map_err(|error| errors::other("bundle partitions", &error))?;
-            let added: Vec<i32> = list.elements().iter().map(|element| element.partition()).collect();
-            self.assigned.extend(&added);
-            self.behind.extend(&added);
-        }
+        let start = |partition| self.starts.get(&partition).map_or(Position::Beginning, |at| Position::Offset(*at));
+        let starts: Vec<_> = added.into_iter().map(|partition| (partition, start(partition))).collect();
+        self.assign(starts.into_iter())?;
         self.look_again = Deadline::after(LOOK_EVERY);
         Ok(())
     }
+
+    /// Where the records begin that were written at `since` or later, in partitions that have any before.
+    fn starts_since(&self, since: Timestamp, partitions: &[i32]) -> Result<BTreeMap<i32, i64>, BrokerError> {
+        let mut times = TopicPartitionList::new();
+        for partition in partitions {
+            times.add_partition_offset(&self.topic, *partition, Position::Offset(since.0)).map_err(lookup)?;
+        }
+        let found = self.client().offsets_for_times(times, LOOKUP_TIMEOUT).map_err(lookup)?;
+        let mut starts = BTreeMap::new();
+        for element in found.elements() {
+            element.error().map_err(lookup)?;
+            let partition = element.partition();
+            let (low, high) = self.client().fetch_watermarks(&self.topic, partition, LOOKUP_TIMEOUT).map_err(lookup)?;
+            // Without a record as late as that, there is none to read yet.
+            let start = match element.offset() {
+                Position::Offset(offset) => offset,
+                _ => high,
+            };
+            if start > low {
+                starts.insert(partition, start);
+            }
+        }
+        Ok(starts)
+    }
+
+    fn assign(&mut self, partitions: impl Iterator<Item = (i32, Position)>) -> Result<(), BrokerError> {
+        let mut list = TopicPartitionList::new();
+        for (partition, start) in partitions {
+            list.add_partition_offset(&self.topic, partition, start).map_err(lookup)?;
+        }
+        if list.count() > 0 {
+            self.client().incremental_assign(&list).map_err(lookup)?;
+            let added = list.elements().into_iter().map(|element| element.partition());
+            for partition in added {
+                self.assigned.insert(partition);
+                self.behind.insert(partition);
+            }
+        }
+        self.is_assigned = true;
+        Ok(())
+    }
+
+    /// Reads a partition no further.
+    fn leave(&mut self, partition: i32) -> Result<(), BrokerError> {
+        self.behind.remove(&partition);
+        if self.assigned.remove(&partition) {
+            let mut list = TopicPartitionList::new();
+            list.add_partition(&self.topic, partition);
+            self.client().incremental_unassign(&list).map_err(lookup)?;
+        }
+        Ok(())
+    }
+}
+
+fn lookup(error: KafkaError) -> BrokerError {
+    errors::lookup("bundle partitions", &error)
 }
 
 impl Drop for BundleReader {

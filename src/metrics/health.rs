@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::worker_health::WorkerHealth;
 use crate::ids::Partition;
 use crate::worker::{QueuedBytes, TaskState};
@@ -23,7 +25,7 @@ struct Shared {
 }
 
 /// A probe's answer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Probe {
     pub passes: bool,
     /// What stands, or what speaks against it; one thing a line.

@@ -11,8 +11,10 @@ mod process;
 mod registry;
 mod run_gauges;
 mod session_counts;
+mod status;
 mod worker_health;
 
 pub use health::{Health, Probe};
 pub use observer::WorkerObserver;
 pub use registry::{CONTENT_TYPE, Metrics};
+pub use status::{LagStatus, PartitionStatus, ReplicaStatus};

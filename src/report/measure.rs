@@ -41,6 +41,22 @@ impl Measure {
         Self::AudioGap,
     ];
 
+    /// Those that the status page plots.
+    pub const PLOTTED: [Self; 6] = [
+        Self::StreamTtft,
+        Self::StreamTtfp,
+        Self::StreamRtf,
+        Self::ResponseTtft,
+        Self::ResponseTtfp,
+        Self::ResponseRtf,
+    ];
+
+    /// Its place among [`Self::PLOTTED`].
+    #[must_use]
+    pub fn plotted(self) -> Option<usize> {
+        Self::PLOTTED.iter().position(|measure| *measure == self)
+    }
+
     /// The key in `/report`; the reference's where it has one (contract.md section 6).
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -3,10 +3,13 @@
 //! Fed with bundles as they stand on the topic; rows keep the bytes they came with.
 
 mod build;
+mod finished;
 mod measure;
 mod rolling;
+mod run;
 mod run_view;
 mod samples;
+mod status;
 mod summary;
 mod tally;
 #[cfg(test)]
@@ -14,6 +17,8 @@ mod tests;
 mod view;
 
 pub use build::{Report, ReportError};
+pub use finished::{FinishedResponse, FinishedSession};
 pub use measure::Measure;
 pub use run_view::{ALL, OTHER, RunView, ViewSettings};
+pub use status::{PartStatus, RunStatus, Slot, StatusQuery};
 pub use summary::{Part, RunSummary};

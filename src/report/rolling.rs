@@ -34,18 +34,32 @@ impl Rolling {
         time.0.div_euclid(self.slot_ms)
     }
 
-    /// The tally that what happened at `time` goes into.
-    pub fn at(&mut self, time: Timestamp) -> &mut Tally {
-        let bound = self.slot_bound;
-        self.slots.entry(self.slot(time)).or_insert_with(|| Tally::bounded(bound))
+    /// Length of a slot in milliseconds.
+    #[must_use]
+    pub fn slot_ms(&self) -> i64 {
+        self.slot_ms
+    }
+
+    /// The tally that what happened at `time` goes into; `None` where that is before a window that ends at `end`.
+    pub fn at(&mut self, time: Timestamp, end: Timestamp) -> Option<&mut Tally> {
+        let (slot, bound) = (self.slot(time), self.slot_bound);
+        (slot >= self.first(end)).then(|| self.slots.entry(slot).or_insert_with(|| Tally::bounded(bound)))
     }
 
     /// What is in the window that ends with the slot of `end`; what is before it is forgotten.
     pub fn until(&mut self, end: Timestamp) -> Tally {
-        let first = self.slot(end) - SLOTS + 1;
-        self.slots = self.slots.split_off(&first);
         let mut all = Tally::bounded(self.bound);
-        self.slots.values().for_each(|slot| all.merge(slot));
+        self.slots_until(end).for_each(|(_, slot)| all.merge(slot));
         all
+    }
+
+    /// The slots of that window in which something happened, by the time they begin.
+    pub fn slots_until(&mut self, end: Timestamp) -> impl Iterator<Item = (Timestamp, &mut Tally)> {
+        self.slots = self.slots.split_off(&self.first(end));
+        self.slots.iter_mut().map(|(slot, tally)| (Timestamp(slot * self.slot_ms), tally))
+    }
+
+    fn first(&self, end: Timestamp) -> i64 {
+        self.slot(end) - SLOTS + 1
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! Holds samples, not bundles. The same bundles give the same figures, in whatever order they come.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::rolling::Rolling;
-use super::summary::{Part, RunSummary};
-use super::tally::Tally;
+use super::run::Run;
+use super::status::{RunStatus, StatusQuery};
+use super::summary::RunSummary;
 use super::view::BundleView;
 use crate::time::Timestamp;
 
@@ -19,9 +20,6 @@ pub const OTHER: &str = "other";
 
 /// The model of sessions that name none.
 pub const UNKNOWN: &str = "unknown";
-
-/// How many models of a run are told apart.
-const MAX_MODELS: usize = 20;
 
 /// How many runs are held while the topic is read for the first time, before the oldest leave.
 const MAX_RUNS_READING: usize = 1_000;
@@ -45,6 +43,15 @@ pub struct ViewSettings {
     pub max_runs: usize,
 }
 
+impl ViewSettings {
+    /// Shortest first.
+    fn windows_by_length(&self) -> impl Iterator<Item = &(String, Duration)> {
+        let mut windows: Vec<_> = self.windows.iter().collect();
+        windows.sort_by_key(|(_, length)| *length);
+        windows.into_iter()
+    }
+}
+
 impl Default for ViewSettings {
     fn default() -> Self {
         let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
@@ -65,29 +72,67 @@ pub struct RunView {
     gone: BTreeSet<String>,
     /// The last event of any run: where the windows end.
     latest: Option<Timestamp>,
+    read: Read,
     unreadable: u64,
 }
 
-#[derive(Debug, Default)]
-struct Run {
-    models: BTreeMap<String, Model>,
-    last_event: Option<Timestamp>,
-    /// Its summary, until a bundle or the windows' end moves.
-    cached: Option<(Vec<i64>, RunSummary)>,
+/// Which parts of a run may be shown.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub whole: bool,
+    /// By the settings' windows.
+    pub windows: Vec<(String, bool)>,
+    /// Where the windows end.
+    pub end: Timestamp,
 }
 
-#[derive(Debug)]
-struct Model {
-    whole: Tally,
-    /// By the settings' windows.
-    windows: Vec<Rolling>,
+/// What of the topic has been read to its end: figures of less than what they are of are not shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Read {
+    Nothing,
+    /// What was written at this time or later.
+    Since(Timestamp),
+    All,
 }
 
 impl RunView {
-    /// An empty view.
+    /// An empty view that shows whatever it is fed with.
     #[must_use]
     pub fn new(settings: ViewSettings) -> Self {
-        Self { settings, runs: BTreeMap::new(), gone: BTreeSet::new(), latest: None, unreadable: 0 }
+        let (runs, gone) = (BTreeMap::new(), BTreeSet::new());
+        Self { settings, runs, gone, latest: None, read: Read::All, unreadable: 0 }
+    }
+
+    /// An empty view of a topic that is yet to be read: it shows nothing before [`Self::has_read_since`] and
+    /// [`Self::has_read_all`] say what it may.
+    #[must_use]
+    pub fn unread(settings: ViewSettings) -> Self {
+        Self { read: Read::Nothing, ..Self::new(settings) }
+    }
+
+    /// When the bundles were written at the earliest that the rolling windows need, and as much again, should the traffic
+    /// have ended a while ago.
+    #[must_use]
+    pub fn windows_since(settings: &ViewSettings, now: Timestamp) -> Timestamp {
+        let longest = settings.windows.iter().map(|(_, length)| *length).max().unwrap_or_default();
+        now - longest - longest - CLOCK_TOLERANCE
+    }
+
+    /// Everything that was written at `since` or later has been taken: windows that do not reach back further are shown.
+    pub fn has_read_since(&mut self, since: Timestamp) {
+        self.read = Read::Since(since);
+        self.runs.values_mut().for_each(Run::forget_summary);
+    }
+
+    /// The whole topic has been taken: everything is shown. To be said again as more is read, for from now on the runs
+    /// beyond the bound leave, those whose last event is oldest first; before, what is old in one partition could go on in
+    /// another.
+    pub fn has_read_all(&mut self) {
+        if self.read != Read::All {
+            self.read = Read::All;
+            self.runs.values_mut().for_each(Run::forget_summary);
+        }
+        self.let_old_runs_leave();
     }
 
     /// Takes one record of the bundles topic; one that is no bundle is counted and passed over. `wall` is the wall clock.
@@ -101,20 +146,11 @@ impl RunView {
         let run_id = if has_room && !self.gone.contains(named) { named } else { OTHER };
         let at = bundle.session.last_event_ms.filter(|at| *at <= wall + CLOCK_TOLERANCE);
         let run = self.runs.entry(run_id.to_owned()).or_default();
-        run.cached = None;
-        run.last_event = run.last_event.max(at);
         self.latest = self.latest.max(at);
-        let model = run.model(bundle.session.model.as_deref(), &self.settings);
-        model.whole.add(&bundle);
-        if let Some(at) = at {
-            // What is too old for a window is let go when that is next looked at.
-            model.windows.iter_mut().for_each(|window| window.at(at).add(&bundle));
-        }
+        run.add(&bundle, at, self.latest, &self.settings);
     }
 
-    /// Lets the runs beyond the bound leave, those whose last event is oldest first. To be called once the topic was
-    /// read: before that, what is old in one partition may go on in another.
-    pub fn let_old_runs_leave(&mut self) {
+    fn let_old_runs_leave(&mut self) {
         while self.runs.len() > self.settings.max_runs {
             let oldest = self.runs.iter().min_by_key(|(id, run)| (run.last_event, *id)).map(|(id, _)| id.clone());
             let Some(oldest) = oldest else { return };
@@ -127,8 +163,47 @@ impl RunView {
 
     /// The figures of every run, by run id.
     pub fn summaries(&mut self) -> Vec<RunSummary> {
-        let (latest, settings) = (self.latest, &self.settings);
-        self.runs.iter_mut().map(|(run_id, run)| run.summary(run_id, latest, settings)).collect()
+        let Some(shown) = self.shown() else { return Vec::new() };
+        self.runs.iter_mut().map(|(run_id, run)| run.summary(run_id, &shown)).collect()
+    }
+
+    /// One run, and which others there are.
+    pub fn status(&mut self, query: &StatusQuery) -> RunStatus {
+        let shown = self.shown();
+        let mut runs: Vec<_> = self.runs.iter().map(|(id, run)| (Reverse(run.last_event), id.clone())).collect();
+        runs.sort();
+        let mut status = RunStatus {
+            complete: self.read == Read::All,
+            runs: runs.into_iter().map(|(_, id)| id).collect(),
+            run: None,
+            windows: self.settings.windows_by_length().map(|(name, _)| name.clone()).collect(),
+            view: None,
+            last_sessions: Vec::new(),
+        };
+        let asked = query.run.as_ref().or(status.runs.first());
+        if let Some((id, run)) = asked.and_then(|id| Some((id, self.runs.get_mut(id)?)))
+            && let Some(shown) = &shown
+        {
+            let model = query.model.as_deref().unwrap_or(ALL);
+            let window = query.window.as_deref().unwrap_or(ALL);
+            status.run = Some(run.summary(id, shown));
+            status.view = run.part_status(model, window, shown);
+            status.last_sessions = run.last_sessions(model);
+        }
+        status
+    }
+
+    /// What may be shown; `None` before anything may.
+    fn shown(&self) -> Option<Shown> {
+        let Self { settings, latest, read, .. } = self;
+        let reaches_back = |length: Duration| match *read {
+            Read::Nothing => false,
+            Read::Since(since) => latest.is_some_and(|latest| latest - length >= since),
+            Read::All => true,
+        };
+        let windows = settings.windows.iter().map(|(name, length)| (name.clone(), reaches_back(*length)));
+        let end = latest.unwrap_or_default();
+        (*read != Read::Nothing).then(|| Shown { whole: *read == Read::All, windows: windows.collect(), end })
     }
 
     /// Records that were no bundles.
@@ -136,62 +211,4 @@ impl RunView {
     pub fn unreadable(&self) -> u64 {
         self.unreadable
     }
-}
-
-impl Run {
-    fn model(&mut self, named: Option<&str>, settings: &ViewSettings) -> &mut Model {
-        let has_room = |name: &str| self.models.len() < MAX_MODELS || self.models.contains_key(name);
-        let name = match named.unwrap_or(UNKNOWN) {
-            ALL | OTHER => OTHER,
-            name if has_room(name) => name,
-            _ => OTHER,
-        };
-        self.models.entry(name.to_owned()).or_insert_with(|| Model {
-            whole: Tally::bounded(settings.exact_samples),
-            windows: settings.windows.iter().map(|(_, length)| Rolling::new(*length, settings.exact_samples)).collect(),
-        })
-    }
-
-    fn summary(&mut self, run_id: &str, latest: Option<Timestamp>, settings: &ViewSettings) -> RunSummary {
-        let ends = self.window_ends(latest);
-        if let Some((_, summary)) = self.cached.as_ref().filter(|(at, _)| *at == ends) {
-            return summary.clone();
-        }
-        let whole = self.models.iter_mut().map(|(name, model)| (name.as_str(), &mut model.whole)).collect();
-        let mut parts = parts_of(whole, ALL);
-        for (index, (window, _)) in settings.windows.iter().enumerate() {
-            let Some(latest) = latest else { break };
-            let until_now = |(name, model): (_, &mut Model)| (name, model.windows[index].until(latest));
-            let mut tallies: Vec<(&String, Tally)> = self.models.iter_mut().map(until_now).collect();
-            let tallies = tallies.iter_mut().map(|(name, tally)| (name.as_str(), tally)).collect();
-            parts.extend(parts_of(tallies, window));
-        }
-        let summary = RunSummary::of(run_id, self.last_event, parts);
-        self.cached = Some((ends, summary.clone()));
-        summary
-    }
-
-    /// The slot in which each window ends; all models have the same.
-    fn window_ends(&self, latest: Option<Timestamp>) -> Vec<i64> {
-        let windows = self.models.values().next().map_or(&[][..], |model| &model.windows);
-        latest.map(|latest| windows.iter().map(|window| window.slot(latest)).collect()).unwrap_or_default()
-    }
-}
-
-/// The figures of all models together, then of each; none where there is no session.
-fn parts_of(mut tallies: Vec<(&str, &mut Tally)>, window: &str) -> Vec<Part> {
-    tallies.retain(|(_, tally)| !tally.sessions.is_empty());
-    let mut parts: Vec<_> = tallies.iter_mut().map(|(model, tally)| Part::of(model, window, tally)).collect();
-    let together = match &tallies[..] {
-        [] => return parts,
-        // Nearly always: spares a copy of all samples.
-        [_] => Part { model: ALL.to_owned(), ..parts[0].clone() },
-        [(_, first), others @ ..] => {
-            let mut all = (**first).clone();
-            others.iter().for_each(|(_, tally)| all.merge(tally));
-            Part::of(ALL, window, &mut all)
-        }
-    };
-    parts.insert(0, together);
-    parts
 }

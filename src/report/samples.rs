@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::measure::Measure;
-use crate::distribution::{Distribution, Figures, Samples};
+use crate::collector::FinalStatus;
+use crate::distribution::{Distribution, Figures, Samples, Shape};
 
 /// `source` of a row that uses a server value (contract.md section 3).
 const BY_SERVER: &str = "server_request_start_and_client_receive";
@@ -60,10 +61,28 @@ pub struct ResponseView<'a> {
     pub ttfp_source: Option<Source>,
     #[serde(default)]
     pub max_audio_gap_ms: Option<f64>,
+    pub status: FinalStatus,
+    // Milliseconds since the stream start.
+    #[serde(default)]
+    pub created_ms: Option<f64>,
+    #[serde(default)]
+    pub first_text_ms: Option<f64>,
+    #[serde(default)]
+    pub first_audio_ms: Option<f64>,
+    #[serde(default)]
+    pub last_audio_ms: Option<f64>,
+    #[serde(default)]
+    pub ended_ms: Option<f64>,
+    #[serde(default)]
+    pub audio_packets: u64,
+    #[serde(default)]
+    pub audio_duration_ms: f64,
+    #[serde(default)]
+    pub speech_to_cancel_ms: Option<f64>,
 }
 
 /// Who measured a response's TTFT or TTFP.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     Server,
@@ -72,13 +91,20 @@ pub enum Source {
 
 /// The samples of a report, of a run, or of a part of one.
 #[derive(Clone, Debug)]
-pub struct RunSamples([Samples; Measure::ALL.len()]);
+pub struct RunSamples {
+    samples: [Samples; Measure::ALL.len()],
+    /// Of the plotted measures.
+    shapes: [Shape; Measure::PLOTTED.len()],
+}
 
 impl RunSamples {
     /// None yet; each measure keeps `bound` of them exactly.
     #[must_use]
     pub fn bounded(bound: usize) -> Self {
-        Self(Measure::ALL.map(|_| Samples::bounded(bound)))
+        Self {
+            samples: Measure::ALL.map(|_| Samples::bounded(bound)),
+            shapes: Measure::PLOTTED.map(|_| Shape::default()),
+        }
     }
 
     /// Adds a request row's values; `response` is what the bundle says of the row's response.
@@ -95,19 +121,28 @@ impl RunSamples {
     fn add(&mut self, value: impl Fn(Measure) -> Option<f64>) {
         for measure in Measure::ALL {
             if let Some(value) = value(measure).filter(|value| *value >= 0.0) {
-                self.0[measure as usize].add(value);
+                self.samples[measure as usize].add(value);
+                if let Some(plotted) = measure.plotted() {
+                    self.shapes[plotted].add(value);
+                }
             }
         }
     }
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
-        self.0.iter_mut().zip(&other.0).for_each(|(samples, others)| samples.merge(others));
+        self.samples.iter_mut().zip(&other.samples).for_each(|(samples, others)| samples.merge(others));
+        self.shapes.iter_mut().zip(&other.shapes).for_each(|(shape, other)| shape.merge(other));
+    }
+
+    /// The shapes of the plotted measures.
+    pub fn shapes(&self) -> impl Iterator<Item = (Measure, &Shape)> {
+        Measure::PLOTTED.into_iter().zip(&self.shapes)
     }
 
     /// The figures of a measure, `None` where it has no sample.
     pub fn figures(&mut self, measure: Measure) -> Option<Figures> {
-        self.0[measure as usize].figures(measure.digits())
+        self.samples[measure as usize].figures(measure.digits())
     }
 
     /// The reference's summary of a measure.

@@ -88,16 +88,16 @@ impl RunSummary {
     }
 }
 
-/// The whole run under the report's own names (contract.md section 6), and all parts.
+/// The whole run under the report's own names (contract.md section 6), null while not all of it is read; and all parts.
 impl Serialize for RunSummary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("run_id", &self.run_id)?;
         map.serialize_entry("last_event_ms", &self.last_event)?;
-        map.serialize_entry("sessions", &self.sessions())?;
+        map.serialize_entry("sessions", &self.whole().map(|whole| whole.sessions))?;
         let by_end_reason = self.whole().map(|whole| &whole.sessions_by_end_reason);
         map.serialize_entry("sessions_by_end_reason", &by_end_reason)?;
-        map.serialize_entry("responses", &self.responses())?;
+        map.serialize_entry("responses", &self.whole().map(|whole| whole.responses))?;
         for measure in Measure::ALL {
             if let Some(distribution) = self.distribution(measure) {
                 map.serialize_entry(measure.name(), &distribution)?;

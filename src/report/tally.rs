@@ -32,6 +32,19 @@ impl Tally {
         self.samples.add_session(&bundle.session_metrics);
     }
 
+    /// Asks all of `tallies` together; a single one as it is, which spares a copy of its samples.
+    pub fn together<T>(mut tallies: Vec<&mut Self>, ask: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        match &mut tallies[..] {
+            [] => None,
+            [only] => Some(ask(only)),
+            [first, others @ ..] => {
+                let mut all = (**first).clone();
+                others.iter().for_each(|tally| all.merge(tally));
+                Some(ask(&mut all))
+            }
+        }
+    }
+
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Self) {
         for (reason, n) in &other.sessions {

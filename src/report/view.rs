@@ -12,6 +12,8 @@ use crate::time::Timestamp;
 /// What is read of a bundle.
 #[derive(Deserialize)]
 pub struct BundleView<'a> {
+    #[serde(borrow, default)]
+    pub session_id: Cow<'a, str>,
     #[serde(borrow)]
     pub request_metrics: Vec<RowMetrics<'a>>,
     pub session_metrics: StreamMetrics,
@@ -19,7 +21,7 @@ pub struct BundleView<'a> {
     pub session: SessionView<'a>,
     /// Absent in bundles of earlier releases.
     #[serde(borrow, default)]
-    responses: Vec<ResponseView<'a>>,
+    pub responses: Vec<ResponseView<'a>>,
     #[serde(skip)]
     by_id: HashMap<String, usize>,
 }
@@ -33,7 +35,15 @@ pub struct SessionView<'a> {
     pub model: Option<Cow<'a, str>>,
     pub end_reason: EndReason,
     #[serde(default)]
+    pub first_event_ms: Option<Timestamp>,
+    #[serde(default)]
     pub last_event_ms: Option<Timestamp>,
+    #[serde(default)]
+    pub duration_ms: Option<f64>,
+    #[serde(borrow, default)]
+    pub errors: HashMap<Cow<'a, str>, u64>,
+    #[serde(default)]
+    pub truncated: bool,
 }
 
 impl<'a> BundleView<'a> {

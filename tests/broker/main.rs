@@ -6,6 +6,7 @@
 mod chaos;
 mod cluster;
 mod expected;
+mod many;
 mod panels;
 mod runs;
 mod service;

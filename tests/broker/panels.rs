@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::topics::{Judge, send_all};
-use crate::wait::until_true;
+use crate::wait::{until, until_true};
 use crate::{cluster, deployment, expected};
 
 /// Queries that have no data while all is well, and why.
@@ -20,6 +20,9 @@ const EMPTY_BY_DESIGN: [(&str, &str); 2] = [
     ("duplex_restore_records_left", "only while a partition is being restored"),
     ("duplex_barge_in_seconds_bucket", "only where a user cut a response short"),
 ];
+
+/// How the names of the service's metrics and of the recording rules begin.
+const OURS: [&str; 3] = ["duplex_", "duplex:", "process_"];
 
 /// A Prometheus that scrapes one target every second. It ends with this value.
 struct Prometheus {
@@ -116,17 +119,27 @@ fn panel_queries() -> Vec<(String, String)> {
     queries
 }
 
+/// Every rule, once each has been evaluated.
+fn rules(prometheus: &Prometheus) -> Vec<Value> {
+    until("every rule has been evaluated", || {
+        let answer = prometheus.get("/api/v1/rules")?;
+        let groups = answer["data"]["groups"].as_array().expect("groups");
+        let rules: Vec<_> =
+            groups.iter().flat_map(|group| group["rules"].as_array().expect("rules")).cloned().collect();
+        rules.iter().all(|rule| rule["health"] != "unknown").then_some(rules)
+    })
+}
+
 /// The metrics of the service that the rules name, by rule.
 fn rule_metrics(prometheus: &Prometheus) -> BTreeMap<String, Vec<String>> {
-    let answer = prometheus.get("/api/v1/rules").expect("prometheus answers");
-    let groups = answer["data"]["groups"].as_array().expect("groups");
-    let rules = groups.iter().flat_map(|group| group["rules"].as_array().expect("rules"));
-    let metrics = rules.map(|rule| {
+    let rules = rules(prometheus);
+    let metrics = rules.iter().map(|rule| {
         assert_eq!(rule["health"], "ok", "{rule}");
         let query = rule["query"].as_str().expect("a query");
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
         let words = query.split(|c| !is_of_name(c));
-        let own = words.filter(|word| word.starts_with("duplex_") || word.starts_with("duplex:") || *word == "up");
+        let is_ours = |word: &&str| *word == "up" || OURS.iter().any(|prefix| word.starts_with(prefix));
+        let own = words.filter(is_ours);
         (rule["name"].as_str().expect("a name").to_owned(), own.map(str::to_owned).collect())
     });
     metrics.collect()

@@ -18,6 +18,7 @@ use crate::worker::{
 const PATIENCE: Duration = Duration::from_secs(15);
 const TICK: Duration = Duration::from_millis(20);
 
+mod bundles;
 mod coordinator;
 mod queues;
 mod real;

@@ -5,7 +5,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::time::Clock as _;
 
-fn cluster(name: &str, partitions: i32, properties: &[(&str, &str)]) -> (Settings, Topics) {
+pub fn cluster(name: &str, partitions: i32, properties: &[(&str, &str)]) -> (Settings, Topics) {
     let unique = SystemClock::new().now().0;
     let topic = |what: &str| format!("{name}-{unique}-{what}");
     let topics = Topics {
@@ -26,7 +26,7 @@ fn cluster(name: &str, partitions: i32, properties: &[(&str, &str)]) -> (Setting
     (settings, topics)
 }
 
-fn producer(settings: &Settings, topics: &Topics, slot: usize) -> Producer {
+pub fn producer(settings: &Settings, topics: &Topics, slot: usize) -> Producer {
     let mut producer =
         Producer::new(settings, topics, slot, ProcessingGuarantee::ExactlyOnce, DeadLetterPayload::Keep).unwrap();
     producer.init_transactions().unwrap();

@@ -24,6 +24,7 @@ impl Session {
     fn bundle(&self) -> Vec<u8> {
         let Self { run, model, ago_s, stream_ttft_ms } = self;
         let bundle = serde_json::json!({
+            "session_id": format!("{ago_s} s ago"),
             "request_metrics": [
                 {"response_id": "r", "ttft_ms": 2.0 * stream_ttft_ms, "client_ttft_ms": 0.02, "source": "server_request_start_and_client_receive"},
                 {"response_id": "old", "ttft_ms": 5.0, "source": "client_monotonic_receive"},
@@ -31,8 +32,10 @@ impl Session {
             "session_metrics": {"stream_ttft_ms": stream_ttft_ms},
             "session": {"run_id": run, "model": model, "end_reason": "closed", "last_event_ms": WALL.0 - ago_s * 1000},
             "responses": [
-                {"response_id": "r", "ttft_source": "server", "ttfp_source": null, "max_audio_gap_ms": 120.5},
-                {"response_id": "old", "ttft_source": "client", "ttfp_source": null, "max_audio_gap_ms": null},
+                {"response_id": "r", "status": "completed", "ttft_source": "server", "ttfp_source": null,
+                 "created_ms": 100.0, "first_audio_ms": 250.5, "audio_packets": 7, "max_audio_gap_ms": 120.5},
+                {"response_id": "old", "status": "cancelled", "ttft_source": "client", "ttfp_source": null,
+                 "max_audio_gap_ms": null},
             ],
         });
         bundle.to_string().into_bytes()
@@ -151,9 +154,99 @@ fn the_oldest_runs_leave_once_there_are_too_many_and_do_not_come_back_in_part() 
     let settings = ViewSettings { max_runs: 2, ..ViewSettings::default() };
     let mut view = view_of(settings, &[session("old", 300, 1.0), session("new", 100, 1.0), session("newest", 0, 1.0)]);
     assert_eq!(view.summaries().len(), 3, "none leaves while the topic is being read");
-    view.let_old_runs_leave();
+    view.has_read_all();
     let ids = |view: &mut RunView| view.summaries().into_iter().map(|run| run.run_id).collect::<Vec<_>>();
     assert_eq!(ids(&mut view), ["new", "newest"]);
     view.observe(&session("old", 200, 1.0).bundle(), WALL);
     assert!(!ids(&mut view).contains(&"old".to_owned()));
+}
+
+fn asked(run: Option<&str>, model: Option<&str>, window: Option<&str>) -> StatusQuery {
+    let owned = |name: Option<&str>| name.map(str::to_owned);
+    StatusQuery { run: owned(run), model: owned(model), window: owned(window) }
+}
+
+#[test]
+fn figures_of_less_than_what_they_are_of_are_not_shown() {
+    let settings = ViewSettings::default();
+    let mut view = RunView::unread(settings.clone());
+    view.observe(&session("r", 0, 1.0).bundle(), WALL);
+    assert_eq!(view.summaries(), []);
+    assert_eq!(view.status(&StatusQuery::default()).run, None);
+
+    let windows = |view: &mut RunView| {
+        let run = view.summaries().remove(0);
+        run.parts.iter().filter(|part| part.model == ALL).map(|part| part.window.clone()).collect::<Vec<_>>()
+    };
+    let since = RunView::windows_since(&settings, WALL);
+    view.has_read_since(since);
+    assert_eq!(windows(&mut view), ["5m", "1h"]);
+    let json = serde_json::to_value(view.summaries()).expect("JSON");
+    assert_eq!((&json[0]["sessions"], &json[0]["responses"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    assert_eq!(view.status(&asked(None, None, Some("5m"))).view.map(|part| part.slots.len()), Some(1));
+    assert_eq!(view.status(&StatusQuery::default()).view, None);
+
+    // What is older changes no window, and completes the whole.
+    view.observe(&session("r", 100_000, 9.0).bundle(), WALL);
+    view.has_read_all();
+    assert_eq!(windows(&mut view), ["all", "5m", "1h"]);
+    let run = view.summaries().remove(0);
+    assert_eq!((stream_ttft(&run, ALL, ALL), stream_ttft(&run, ALL, "1h")), (Some((2, 1.0)), Some((1, 1.0))));
+    assert!(view.status(&StatusQuery::default()).complete);
+}
+
+#[test]
+fn a_window_that_reaches_back_further_than_what_was_read_waits_for_the_rest() {
+    let mut view = RunView::unread(ViewSettings::default());
+    // The traffic ended 110 minutes ago: the last hour of it is not all there.
+    view.observe(&session("r", 110 * 60, 1.0).bundle(), WALL);
+    view.has_read_since(RunView::windows_since(&ViewSettings::default(), WALL));
+    let run = view.summaries().remove(0);
+    assert_eq!((stream_ttft(&run, ALL, "5m"), stream_ttft(&run, ALL, "1h")), (Some((1, 1.0)), None));
+}
+
+#[test]
+fn the_status_is_of_the_run_whose_last_event_is_latest_unless_another_is_asked_for() {
+    let sessions = [session("a", 0, 1.0), session("b", 200, 2.0), session("b", 1_000, 3.0)];
+    let mut view = view_of(ViewSettings::default(), &sessions);
+    let status = view.status(&StatusQuery::default());
+    assert_eq!((status.runs, status.windows), (vec!["a".into(), "b".into()], vec!["5m".into(), "1h".into()]));
+    assert_eq!(status.run.as_ref(), view.summaries().first());
+    let status = view.status(&asked(Some("b"), None, Some("5m")));
+    assert_eq!(status.run.as_ref(), view.summaries().last());
+    let unknown = view.status(&asked(Some("c"), None, None));
+    assert_eq!((unknown.run, unknown.view, unknown.last_sessions), (None, None, Vec::new()));
+    assert_eq!(view.status(&asked(Some("b"), None, Some("2h"))).view, None);
+}
+
+#[test]
+fn quantiles_over_time_are_of_the_window_and_the_shape_is_of_all_that_was_asked_for() {
+    let of = |model: &str, ago_s, ttft| Session { model: Some(model.to_owned()), ..session("r", ago_s, ttft) };
+    let sessions =
+        [of("a", 0, 100.0), of("b", 0, 300.0), of("a", 120, 200.0), of("a", 30 * 60, 50.0), of("a", 9_000, 5.0)];
+    let mut view = view_of(ViewSettings::default(), &sessions);
+    let mut slots = |model, window| {
+        let part = view.status(&asked(None, model, window)).view.expect("a part");
+        let counts = |bins: &Vec<crate::distribution::Bin>| bins.iter().map(|bin| bin.count).sum::<u64>();
+        let p50 = part.slots.iter().map(|slot| (slot.sessions, slot.figures[Measure::StreamTtft.name()].p50));
+        (part.slot_ms, p50.collect::<Vec<_>>(), counts(&part.shapes[Measure::StreamTtft.name()]))
+    };
+    assert_eq!(slots(None, Some("5m")), (5_000, vec![(1, 200.0), (2, 100.0)], 3));
+    assert_eq!(slots(Some("a"), Some("5m")), (5_000, vec![(1, 200.0), (1, 100.0)], 2));
+    assert_eq!(slots(None, Some("1h")), (60_000, vec![(1, 50.0), (1, 200.0), (2, 100.0)], 4));
+    assert_eq!(slots(None, None), (60_000, vec![(1, 50.0), (1, 200.0), (2, 100.0)], 5));
+}
+
+#[test]
+fn the_last_sessions_are_those_whose_last_event_is_latest_whatever_their_order() {
+    let mut sessions: Vec<_> = (0..60).map(|ago_s| session("r", ago_s, 1.0)).collect();
+    let expected = view_of(ViewSettings::default(), &sessions).status(&StatusQuery::default()).last_sessions;
+    let ids: Vec<_> = expected.iter().map(|session| session.session_id.as_str()).collect();
+    assert_eq!((ids.len(), ids[0], ids[24]), (25, "0 s ago", "24 s ago"));
+    assert_eq!(expected[0].responses[0].first_audio_ms, Some(250.5));
+    sessions.sort_by_key(|session| (session.ago_s * 7) % 60);
+    let shuffled = view_of(ViewSettings::default(), &sessions).status(&StatusQuery::default()).last_sessions;
+    assert_eq!(shuffled, expected);
+    let other_model = view_of(ViewSettings::default(), &sessions).status(&asked(None, Some("n"), None));
+    assert_eq!(other_model.last_sessions, []);
 }
