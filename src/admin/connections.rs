@@ -4,8 +4,8 @@
 //! Requesting -> Answering -> Taking -> closed      each has one request
 //!  the peer's   ours          the peer's
 //! ```
-//! Where it is the peer's turn it may be closed on: first who has not sent a request, then who does not take its answer,
-//! the oldest first. So neither a crowd that sends nothing nor one that reads nothing keeps the next peer out.
+//! While it is the peer's turn it may be closed on, the oldest first: neither a crowd that sends nothing nor one that reads
+//! nothing keeps the next peer out, and whoever sends and reads at once is done before it is the oldest.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -63,8 +63,9 @@ impl Connections {
     {
         while self.tasks.try_join_next().is_some() {}
         while self.tasks.len() >= self.limit {
-            if let Some(longest) = self.awaited(Phase::Requesting).or_else(|| self.awaited(Phase::Taking)) {
-                longest.abort();
+            let awaited = |(task, turn): &&(AbortHandle, Turn)| !turn.is(Phase::Answering) && !task.is_finished();
+            if let Some((oldest, _)) = self.open.iter().find(awaited) {
+                oldest.abort();
             }
             tokio::select! {
                 _ = self.tasks.join_next() => {}
@@ -80,10 +81,5 @@ impl Connections {
     pub async fn finish(&mut self) {
         self.open.iter().filter(|(_, turn)| turn.is(Phase::Requesting)).for_each(|(task, _)| task.abort());
         while self.tasks.join_next().await.is_some() {}
-    }
-
-    /// The oldest connection in this phase.
-    fn awaited(&self, phase: Phase) -> Option<&AbortHandle> {
-        self.open.iter().find(|(task, turn)| turn.is(phase) && !task.is_finished()).map(|(task, _)| task)
     }
 }

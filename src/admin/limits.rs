@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The server's limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Connections at once; a further one takes the place of that whose peer has been waited for longest.
+    /// Connections at once; a further one takes the place of the oldest whose peer is waited for.
     pub connections: usize,
     /// A request's line and headers, in bytes; more is answered with 431.
     pub head_bytes: usize,
