@@ -55,6 +55,8 @@ const HOMES: &[(&str, &str)] = &[
     ("axum",         "admin app shutdown telemetry cli main"),
     ("hyper",        "admin"),
     ("hyper_util",   "admin"),
+    ("ureq",         "cli"),
+    ("crossterm",    "cli"),
     ("anyhow",       "exit app cli main"),
 ];
 
