@@ -58,6 +58,7 @@ const HOMES: &[(&str, &str)] = &[
     ("ureq",         "cli"),
     ("crossterm",    "cli"),
     ("anyhow",       "exit app cli main"),
+    ("open",         "cli"),
 ];
 
 /// The dependencies that the core may name.

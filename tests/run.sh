@@ -6,7 +6,8 @@ usage() {
   cat <<'EOT'
 usage: tests/run.sh
 
-Stages: setup, fmt, build, clippy, doc, kafka, tests, chaos, ignored, faults, rules.
+Stages: setup, fmt, build, clippy, doc, kafka, tests, web, chaos, ignored, faults,
+rules.
 All of them run, except that nothing follows where Rust is missing or the build fails.
 All cargo calls use the release profile, so librdkafka is built once. The stage faults
 builds with the feature deliberate-faults: the simulation must find each of them.
@@ -14,8 +15,8 @@ builds with the feature deliberate-faults: the simulation must find each of them
 Needs Rust, which it never installs. As root on Debian it installs what else is
 missing: a C and C++ compiler, make and perl for librdkafka and OpenSSL, procps,
 Java 17 or newer and Maven for the test broker, Prometheus and promtool for the
-metrics.
-Elsewhere it names what is missing.
+metrics, Chromium and Node.js 20 or newer with npm for the status page (CHROMIUM is
+the path of another browser of its kind). Elsewhere it names what is missing.
 
 The whole output is in target/run/. The stage chaos prints a row of counts for each
 fault; with CHAOS=long it has many of each and takes up to an hour. Where
@@ -173,6 +174,8 @@ check doc 5 env RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --no-deps -
 if [[ ! ${KAFKA_BOOTSTRAP:-} ]]; then check kafka 5 bash tests/support/kafka fetch || true; fi
 cargo_tests tests 20 cargo test --release --locked --no-fail-fast -- --skip chaos::
 skipped=$ignored
+# The status page in a browser, the dashboards by Grafana's schema.
+check web 10 bash -c 'cd tests/web && npm ci && exec node --test --test-reporter=spec' || true
 # Faults of processes and brokers, a row of counts each; CHAOS=long makes it many.
 cargo_tests chaos "$([[ ${CHAOS:-} == long ]] && echo 60 || echo 15)" \
   cargo test --release --locked --test broker -- chaos::

@@ -5,6 +5,7 @@
 mod bind;
 mod connections;
 mod limits;
+mod page;
 mod routes;
 mod serve;
 mod settings;

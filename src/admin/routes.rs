@@ -15,20 +15,10 @@ use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use tracing::error;
 
+use super::page;
 use crate::metrics::{self, Health, Metrics, Probe, ReplicaStatus};
 use crate::report::{RunStatus, RunSummary, RunView, StatusQuery};
 use crate::time::{Clock, Timestamp};
-
-const INDEX: &str = "\
-duplex-collector
-
-/metrics   metrics for Prometheus
-/livez     200 while the workers run, else 503 and why
-/readyz    200 once every partition is restored, else 503 and why
-/report    the figures of every run as JSON; ?run=ID for one
-/status    one run and this process as JSON; ?run=ID&model=NAME&window=NAME
-/version   name and version as JSON
-";
 
 /// What the server reads from.
 #[derive(Clone)]
@@ -48,14 +38,14 @@ impl fmt::Debug for State {
 
 pub(super) fn router(state: State) -> Router {
     Router::new()
-        .route("/", get(async || INDEX))
+        .merge(page::routes())
         .route("/metrics", get(metrics))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/version", get(async || Json(Version::BUILT)))
         .route("/report", get(report))
         .route("/status", get(status))
-        .fallback(async || (StatusCode::NOT_FOUND, "not found; / lists what there is\n"))
+        .fallback(async || (StatusCode::NOT_FOUND, "not found; the page at / links what there is\n"))
         .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"))
         .layer(middleware::map_response(with_fixed_headers))
         .with_state(state)
@@ -230,7 +220,12 @@ pub(super) mod tests {
     async fn every_route_has_its_status_and_type() {
         let text = "text/plain; charset=utf-8";
         for (request, status, content_type) in [
-            ("GET /", "200", text),
+            ("GET /", "200", "text/html; charset=utf-8"),
+            ("GET /page/page.css", "200", "text/css; charset=utf-8"),
+            ("GET /page/page.js", "200", "text/javascript; charset=utf-8"),
+            ("GET /page/secrets.js", "404", text),
+            ("GET /page", "404", text),
+            ("POST /", "405", text),
             ("GET /metrics", "200", metrics::CONTENT_TYPE),
             ("GET /livez", "200", text),
             ("GET /readyz", "503", text),
@@ -257,11 +252,18 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn head_is_get_without_a_body() {
-        for path in ["/", "/metrics", "/livez", "/version", "/report"] {
+        for path in ["/", "/page/page.js", "/metrics", "/livez", "/version", "/report"] {
             let (head, body) = ask(&state(), &format!("HEAD {path}")).await;
             assert!(head.starts_with("http/1.1 200 "), "{path}: {head}");
             assert_eq!(body, "", "{path}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_page_runs_nothing_but_its_own_scripts() {
+        let (head, _) = ask(&state(), "GET /").await;
+        assert!(head.contains("\r\ncontent-security-policy: default-src 'none'; script-src 'self'; "), "{head}");
+        assert!(head.contains("\r\nreferrer-policy: no-referrer\r\n"), "{head}");
     }
 
     #[tokio::test]

@@ -61,7 +61,7 @@ enum Progress {
     /// The windows' part is being read.
     Recent,
     /// So is what is older.
-    Earlier(BundleReader),
+    Earlier(Box<BundleReader>),
     All,
 }
 
@@ -82,7 +82,7 @@ impl Feed {
                 if self.reader.caught_up() {
                     lock(&runs).has_read_since(self.since);
                     let earlier = self.reader.earlier(&self.config.kafka, &self.config.topics)?;
-                    self.progress = Progress::Earlier(earlier);
+                    self.progress = Progress::Earlier(Box::new(earlier));
                 }
             }
             Progress::Earlier(earlier) => {

@@ -1,5 +1,7 @@
 //! `demo`: an embedded broker, made-up traffic sped up, and the real pipeline between them.
 
+use std::env;
+use std::io::{self, IsTerminal};
 use std::sync::PoisonError;
 use std::thread;
 use std::time::Duration;
@@ -42,6 +44,9 @@ pub struct Args {
     /// Go on serving after the last session, until Ctrl-C
     #[arg(long)]
     keep_running: bool,
+    /// Print the status page's address only, do not open it in a browser
+    #[arg(long)]
+    no_open: bool,
 }
 
 /// Runs the command.
@@ -57,7 +62,12 @@ pub fn run(args: &Args) -> Outcome {
     let events_topic = config.topics.events.clone();
     let service = Service::start(Setup { config, is_demo: true })?;
     println!("duplex-collector demo: {} made-up sessions, an embedded broker, the real pipeline", args.sessions);
-    println!("  metrics  http://{0}/metrics\n  report   http://{0}/report\n", service.address);
+    let page = format!("http://{}/", service.address);
+    println!("  status   {page}\n  metrics  {page}metrics\n  report   {page}report\n");
+    if !args.no_open && io::stdout().is_terminal() && has_display() {
+        // Its address was printed; without a browser that has to do.
+        let _ = open::that_detached(page);
+    }
     let runs = service.runs.clone();
     let shutdown = service.shutdown.clone();
     let pipeline = thread::Builder::new()
@@ -79,6 +89,11 @@ pub fn run(args: &Args) -> Outcome {
     // The broker must outlive the pipeline.
     drop(broker);
     ended.and(played)
+}
+
+fn has_display() -> bool {
+    cfg!(any(target_os = "macos", windows))
+        || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| env::var_os(name).is_some())
 }
 
 fn configuration(broker: &EmbeddedBroker) -> Config {

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub mod capture;
 mod check;
+mod dead_letters;
 mod demo;
 mod loadgen;
 mod output;
@@ -54,6 +55,8 @@ enum Command {
     Report(report::Args),
     /// Check a configuration: every problem at once, else the effective configuration, secrets hidden
     Check(check::Args),
+    /// Look at the records that could not be read, and send them back once they can be
+    DeadLetters(dead_letters::Args),
     /// Write made-up duplex traffic to the events topic
     Loadgen(loadgen::Args),
     /// Watch a running service in the terminal
@@ -121,6 +124,7 @@ fn run(command: Command) -> Outcome {
             report::write(report, &args)
         }
         Command::Check(args) => check::run(&args),
+        Command::DeadLetters(args) => dead_letters::run(&args),
         Command::Loadgen(args) => loadgen::run(&args),
         Command::Top(args) => top::run(args),
     }

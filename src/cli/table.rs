@@ -58,7 +58,9 @@ pub fn counts(counts: &Counts) -> Table {
     table
 }
 
-fn table(header: &[&str]) -> Table {
+/// An empty table.
+#[must_use]
+pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header(header);
     table
@@ -78,7 +80,8 @@ fn row(name: &str, unit: &str, distribution: Option<Distribution>) -> Vec<Cell> 
     row
 }
 
-fn align(table: &mut Table, columns: std::ops::Range<usize>) {
+/// Puts columns of numbers to the right.
+pub fn align(table: &mut Table, columns: std::ops::Range<usize>) {
     for at in columns {
         if let Some(column) = table.column_mut(at) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -81,7 +81,8 @@ impl Producer {
         self.guarantee == ProcessingGuarantee::ExactlyOnce
     }
 
-    fn queue(&self, record: BaseRecord<'_, [u8], [u8]>) -> Result<(), BrokerError> {
+    /// Queues a record of whatever topic.
+    pub(super) fn queue(&self, record: BaseRecord<'_, [u8], [u8]>) -> Result<(), BrokerError> {
         let topic = record.topic;
         let queued = transaction::enqueue(self.client(), record, Deadline::after(self.timeout));
         queued.map_err(|error| refused(self.client(), topic, &error))

@@ -10,6 +10,16 @@ use crate::ids::{Offset, Partition};
 use crate::task::{DeadLetter, Header, Record};
 use crate::time::Timestamp;
 
+/// The headers that a dead letter has besides its own; Kafka Connect's names where it has any.
+pub(super) const TOPIC: &str = "__connect.errors.topic";
+pub(super) const PARTITION: &str = "__connect.errors.partition";
+pub(super) const OFFSET: &str = "__connect.errors.offset";
+pub(super) const DETAIL: &str = "__connect.errors.exception.message";
+pub(super) const REASON: &str = "duplex.dead_letter.reason";
+pub(super) const TIMESTAMP: &str = "duplex.dead_letter.timestamp_ms";
+pub(super) const PAYLOAD_BYTES: &str = "duplex.dead_letter.payload_bytes";
+pub(super) const ADDED: [&str; 7] = [TOPIC, PARTITION, OFFSET, DETAIL, REASON, TIMESTAMP, PAYLOAD_BYTES];
+
 /// A message as a task reads it.
 pub(super) fn record<'a>(message: &'a BorrowedMessage<'_>) -> Record<'a> {
     Record {
@@ -39,17 +49,17 @@ pub(super) fn dead_letter_headers(letter: &DeadLetter, topic: &str, payload: Dea
     let timestamp = letter.timestamp.map(|timestamp| timestamp.0.to_string());
     let bytes = letter.payload.len().to_string();
     let mut added = vec![
-        ("__connect.errors.topic", topic),
-        ("__connect.errors.partition", &partition),
-        ("__connect.errors.offset", &offset),
-        ("__connect.errors.exception.message", &letter.detail),
-        ("duplex.dead_letter.reason", letter.reason.as_str()),
+        (TOPIC, topic),
+        (PARTITION, &partition),
+        (OFFSET, &offset),
+        (DETAIL, &letter.detail),
+        (REASON, letter.reason.as_str()),
     ];
     if let Some(timestamp) = &timestamp {
-        added.push(("duplex.dead_letter.timestamp_ms", timestamp));
+        added.push((TIMESTAMP, timestamp));
     }
     if payload == DeadLetterPayload::Drop {
-        added.push(("duplex.dead_letter.payload_bytes", &bytes));
+        added.push((PAYLOAD_BYTES, &bytes));
     }
     owned_headers(own.chain(added.into_iter().map(|(name, value)| (name, Some(value.as_bytes())))))
 }

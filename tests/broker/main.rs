@@ -5,9 +5,11 @@
 
 mod chaos;
 mod cluster;
+mod dead_letters;
 mod expected;
 mod many;
 mod panels;
+mod privacy;
 mod runs;
 mod service;
 mod silence;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::cluster;
 use crate::wait::{until, until_true};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_duplex-collector");
+pub const BINARY: &str = env!("CARGO_BIN_EXE_duplex-collector");
 
 /// Topics and a group of one test's own, and the configuration of the processes that serve them.
 pub struct Deployment {
@@ -71,7 +71,7 @@ impl Deployment {
         format!("{}.{kind}", self.name)
     }
 
-    fn config(&self) -> PathBuf {
+    pub fn config(&self) -> PathBuf {
         self.files.path().join("config.toml")
     }
 

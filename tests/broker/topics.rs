@@ -157,7 +157,7 @@ impl Stored {
         let headers: Vec<_> = self.headers.iter().flat_map(|(name, value)| [name, value]).collect();
         json!({
             "topic": topic, "partition": self.partition, "offset": self.offset, "tstype": "create", "ts": self.timestamp,
-            "headers": headers, "key": self.key, "payload": str::from_utf8(&self.value).expect("UTF-8"),
+            "headers": headers, "key": self.key, "payload": String::from_utf8_lossy(&self.value),
         })
     }
 }

@@ -70,6 +70,7 @@ fn gauge(metrics: &str, name: &str) -> f64 {
 fn the_demo_shows_the_same_numbers_in_its_table_and_on_its_metrics() {
     let mut demo = Demo::start(&["--sessions", "40", "--seed", "7", "--keep-running"]);
     let head = demo.read_until("/metrics");
+    assert!(head.iter().any(|line| line.starts_with("  status   http://")), "{}", head.join("\n"));
     let address = head.last().and_then(|line| line.split("http://").nth(1)).and_then(|rest| rest.split('/').next());
     let address = address.expect("an address").to_owned();
     let output = demo.read_until("Ctrl-C");

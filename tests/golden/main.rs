@@ -1,5 +1,6 @@
 //! The reference's own answers: every vector, session by session and as a report.
 
+mod outcomes;
 mod snapshots;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,92 @@
+// The cards of TTFT, TTFP and RTF: their figures and plots.
+
+import { byId, html, setChildren } from './dom.js';
+import { count, exact, NO_SAMPLE, windowName } from './format.js';
+import { overTime } from './overtime.js';
+import { shape } from './shape.js';
+import { OBJECTIVES } from './verdict.js';
+
+const TTFT = { name: 'ttft', title: 'TTFT', unit: 'ms', digits: 3 };
+const TTFP = { name: 'ttfp', title: 'TTFP', unit: 'ms', digits: 3 };
+const RTF = { name: 'rtf', title: 'RTF', unit: '', digits: 6 };
+
+/** What each measure is of responses, and of sessions. */
+const WORDS = {
+  response: {
+    ttft: 'Time to first text of a response: the server’s value where it sent one, else from response.created.',
+    ttfp: 'Time to the first audio packet of a response, measured likewise.',
+    rtf: 'From response.created to last audio, by audio emitted. Over 1 comes slower than it plays.',
+  },
+  stream: {
+    ttft: 'From the start of the user’s stream to the session’s first text.',
+    ttfp: 'From the start of the user’s stream to the session’s first audio packet.',
+    rtf: 'From stream start to last audio, by audio emitted. The user’s speech is in it: 2 to 10 is normal.',
+  },
+};
+
+const FIGURES = ['count', 'mean', 'p50', 'p90', 'p99', 'max'];
+
+/** Draws the three cards; `of` is "response" or "stream". */
+export function showCards(of, part, view) {
+  const cards = byId('cards');
+  const samples = of === 'response' ? 'responses' : 'sessions';
+  const drawn = [TTFT, TTFP, RTF].map((measure, at) => {
+    const key = `duplex_${of}_${measure.name}${measure.unit && `_${measure.unit}`}`;
+    const limit = OBJECTIVES[`${of}_${measure.name}`]?.limit ?? null;
+    const room = plotWidth(cards.children[at]);
+    return card({ ...measure, key, limit, samples, words: WORDS[of][measure.name] }, part?.figures[key], view, room);
+  });
+  setChildren(cards, drawn);
+}
+
+function card(measure, figures, view, room) {
+  return html(
+    'article',
+    { class: 'card', 'data-measure': measure.key, 'aria-label': `${measure.title} of ${measure.samples}` },
+    html('h3', {}, measure.title, html('code', {}, measure.key)),
+    html('p', { class: 'words' }, measure.words),
+    ...(figures ? filled(measure, figures, view, room) : [none()]),
+  );
+}
+
+function filled(measure, figures, view, room) {
+  return [
+    html('dl', { class: 'numbers' }, ...FIGURES.map((name) => number(name, figures, measure))),
+    figures.approximate ? html('p', { class: 'approximate' }, 'approximate: quantiles are off by up to 0.5 %') : null,
+    html(
+      'div',
+      { class: 'plots' },
+      plot(['Over time', objective(measure)], overTime(measure, view.slots, view.slot_ms, room)),
+      plot([`Shape, ${windowName(view.window)}`], shape(measure, view.shapes[measure.key], figures, room)),
+    ),
+  ];
+}
+
+function number(name, figures, { unit, digits }) {
+  const value = figures[name];
+  const text = name === 'count' ? count(value) : exact(value, digits);
+  const isApproximate = figures.approximate && name.startsWith('p');
+  return html(
+    'div',
+    {},
+    html('dt', {}, unit && name !== 'count' ? `${name}, ${unit}` : name),
+    html('dd', { 'data-figure': name, 'data-value': value }, isApproximate ? `≈ ${text}` : text),
+  );
+}
+
+const plot = (caption, drawn) => html('figure', {}, html('figcaption', {}, ...caption), drawn ?? none());
+
+const none = () => html('p', { class: 'none' }, NO_SAMPLE);
+
+function objective({ limit, unit }) {
+  return limit === null ? null : html('span', { class: 'objective' }, `objective ${count(limit)} ${unit}`.trim());
+}
+
+/** Plots are drawn to the pixel, so that their text has the size of the page's. */
+function plotWidth(before) {
+  const figure = before?.querySelector('figure');
+  if (figure) return Math.max(figure.clientWidth, 240);
+  const room = byId('cards').clientWidth;
+  const share = room > 992 ? room / 3 - 56 : room > 640 ? room / 2 - 40 : room - 36;
+  return Math.max(share, 240);
+}
