@@ -101,7 +101,6 @@ impl Client {
 /// # Errors
 /// When it is none.
 pub fn url(text: &str) -> Result<Uri, String> {
-    let text = text.trim_end_matches('/');
     let with_scheme = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let url: Uri = with_scheme.parse().map_err(|error| format!("{error}; an example is http://127.0.0.1:9464"))?;
     match (url.scheme_str(), url.path_and_query().map(|rest| rest.as_str())) {
