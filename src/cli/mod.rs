@@ -9,6 +9,7 @@ pub mod capture;
 mod check;
 mod dead_letters;
 mod demo;
+mod foreign;
 mod loadgen;
 mod output;
 mod replay;

@@ -8,7 +8,7 @@ use ureq::Agent;
 use ureq::http::Uri;
 
 use super::status::Status;
-use super::text::Foreign;
+use crate::cli::foreign::Foreign;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Many times what a status has.

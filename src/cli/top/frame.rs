@@ -5,7 +5,8 @@ use ureq::http::Uri;
 use super::fetch::Selection;
 use super::plot::{Course, course, timeline};
 use super::status::{Figures, Part, Session, Status};
-use super::text::{Foreign, Line, Tone, fit};
+use super::text::{Line, Tone, fit};
+use crate::cli::foreign::Foreign;
 
 /// Name, unit, measure, by what concerns users most.
 const MEASURES: [(&str, &str, &str); 6] = [

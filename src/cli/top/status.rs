@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::text::Foreign;
+use crate::cli::foreign::Foreign;
 
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct Status {
