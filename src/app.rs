@@ -161,13 +161,10 @@ impl Service {
         let (clock, shutdown) = (self.clock, self.shutdown.clone());
         let work = move || -> Result<(), WorkerError> {
             let guarantee = worker.processing_guarantee;
-            let ports = (
-                kafka::Consumer::new(&kafka, &topics, slot)?,
-                kafka::Producer::new(&kafka, &topics, slot, guarantee, dead_letter_payload)?,
-                Changelog::new(&kafka, &topics),
-                observer,
-                clock,
-            );
+            let consumer = kafka::Consumer::new(&kafka, &topics, slot)?;
+            let producer = kafka::Producer::new(&kafka, &topics, slot, guarantee, dead_letter_payload)?;
+            observer.watch_queues(consumer.fetched(), producer.queued());
+            let ports = (consumer, producer, Changelog::new(&kafka, &topics), observer, clock);
             Worker::new(ports, topics.events.into(), worker, Arc::new(session)).run(shutdown.flag())
         };
         let thread = thread::Builder::new().name(format!("worker-{slot}")).spawn(move || {

@@ -18,6 +18,12 @@ impl SystemClock {
     }
 }
 
+/// The time as the standard library has it; one before the epoch is the epoch.
+#[must_use]
+pub fn system_time(at: Timestamp) -> SystemTime {
+    UNIX_EPOCH + at.since(Timestamp(0))
+}
+
 impl Default for SystemClock {
     fn default() -> Self {
         Self::new()

@@ -16,7 +16,7 @@ pub enum Code {
     Failed = 1,
     /// An input file can't be read as what it should be.
     BadInput = 65,
-    /// No broker answers.
+    /// No broker answers, or for `top` no service.
     BrokerUnavailable = 69,
     /// The changelog's state is missing, incomplete, of another offset or of a newer release.
     StateUnusable = 72,

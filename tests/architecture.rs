@@ -53,6 +53,10 @@ const HOMES: &[(&str, &str)] = &[
     ("prometheus",   "metrics"),
     ("tokio",        "admin app shutdown telemetry cli main"),
     ("axum",         "admin app shutdown telemetry cli main"),
+    ("hyper",        "admin"),
+    ("hyper_util",   "admin"),
+    ("ureq",         "cli"),
+    ("crossterm",    "cli"),
     ("anyhow",       "exit app cli main"),
     ("open",         "cli"),
 ];

@@ -3,6 +3,8 @@
 //! Knows the metrics, the health and the run view, and neither Kafka nor a worker.
 
 mod bind;
+mod connections;
+mod limits;
 mod page;
 mod routes;
 mod serve;

@@ -1,88 +1,261 @@
 //! The server's life: from the listener to the shutdown.
+//!
+//! One request a connection, its body never read: all there is to bound is the connections and their time.
 
 use std::future::Future;
-use std::time::Duration;
 
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
-use tracing::{error, warn};
+use axum::Router;
+use axum::serve::Listener;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{self, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tracing::{debug, warn};
 
+use super::connections::{Connections, Phase, Turn};
+use super::limits::Limits;
 use super::routes::{self, State};
-
-/// How long requests in progress may take once the shutdown began. A peer that never finishes its request must not
-/// hold the process.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// Serves until `shutdown` resolves, then finishes the requests in progress, for 2 seconds at most.
 pub async fn serve(listener: TcpListener, state: State, shutdown: impl Future<Output = ()> + Send + 'static) {
-    serve_with_grace(listener, state, shutdown, GRACE).await;
+    serve_within(Limits::DEFAULT, listener, routes::router(state), shutdown).await;
 }
 
-async fn serve_with_grace(
-    listener: TcpListener,
-    state: State,
+async fn serve_within(
+    limits: Limits,
+    mut listener: TcpListener,
+    router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
-    grace: Duration,
 ) {
-    let (begin, began) = oneshot::channel::<()>();
-    let server = axum::serve(listener, routes::router(state)).with_graceful_shutdown(async move {
-        shutdown.await;
-        drop(begin);
-    });
-    let out_of_grace = async {
-        // Resolves with an error, once the sender is dropped: the shutdown began.
-        let _ = began.await;
-        tokio::time::sleep(grace).await;
+    let mut connections = Connections::new(limits.connections);
+    let serving = async {
+        loop {
+            // Survives errors, with a pause where the process has no more descriptors.
+            let (stream, _) = Listener::accept(&mut listener).await;
+            connections.open(|turn| connection(stream, router.clone(), turn, limits)).await;
+        }
     };
     tokio::select! {
         biased;
-        ended = server => if let Err(error) = ended {
-            error!(%error, "admin server ended");
-        },
-        () = out_of_grace => warn!("admin server ended before its last request did"),
+        () = shutdown => {}
+        () = serving => {}
     }
+    drop(listener);
+    if timeout(limits.grace, connections.finish()).await.is_err() {
+        warn!("admin server ended before its last request did");
+    }
+}
+
+/// Answers one request.
+async fn connection(stream: TcpStream, router: Router, turn: Turn, limits: Limits) {
+    let router = TowerToHyperService::new(router);
+    let answer = service_fn(|request| {
+        turn.set(Phase::Answering);
+        let answer = router.call(request);
+        async {
+            let answer = answer.await;
+            turn.set(Phase::Taking);
+            answer
+        }
+    });
+    let mut connection = http1::Builder::new()
+        .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(limits.head_bytes)
+        .serve_connection(TokioIo::new(stream), answer);
+    match timeout(limits.connection, &mut connection).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => debug!(%error, "connection ended"),
+        Err(_) => return debug!("connection ended before its answer was taken"),
+    }
+    let mut stream = connection.into_parts().io.into_inner();
+    let unread = async {
+        stream.shutdown().await?;
+        io::copy(&mut stream, &mut io::sink()).await
+    };
+    let _ = timeout(limits.linger, unread).await;
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use axum::routing::get;
+    use tokio::io::AsyncReadExt;
+    use tokio::sync::oneshot;
+    use tokio::time::Instant;
+
     use super::super::{bind, routes};
     use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
 
-    #[tokio::test]
-    async fn a_request_over_a_socket_is_answered_and_the_shutdown_ends_the_server() {
+    /// More than the sockets' buffers hold.
+    const LARGE: usize = 64 << 20;
+    /// So long that nothing in these tests ends by it.
+    const LONG: Duration = Duration::from_secs(24 * 3600);
+    const GET: &[u8] = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+    const GET_LARGE: &[u8] = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    async fn serving(limits: Limits) -> SocketAddr {
         let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let server = tokio::spawn(serve(listener, routes::tests::state(), async move {
-            let _ = stopped.await;
-        }));
+        let router = routes::router(routes::tests::state()).route("/large", get(async || vec![b'x'; LARGE]));
+        tokio::spawn(serve_within(limits, listener, router, pending()));
+        address
+    }
+
+    async fn connect(address: SocketAddr, sends: &[u8]) -> TcpStream {
         let mut peer = TcpStream::connect(address).await.unwrap();
-        peer.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
-        let mut answer = String::new();
-        peer.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nalive\n"), "{answer}");
-        drop(stop);
-        server.await.unwrap();
+        peer.write_all(sends).await.unwrap();
+        peer
+    }
+
+    /// All that comes until the server closes.
+    async fn read(mut peer: TcpStream) -> Vec<u8> {
+        let mut answer = Vec::new();
+        // A reset is an end like another.
+        let _ = peer.read_to_end(&mut answer).await;
+        answer
+    }
+
+    async fn ask(address: SocketAddr, sends: &[u8]) -> String {
+        String::from_utf8(read(connect(address, sends).await).await).unwrap()
+    }
+
+    fn is_alive(answer: &str) -> bool {
+        answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nalive\n")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_does_not_finish_its_request_is_closed_on_after_5_s() {
+        let address = serving(Limits::DEFAULT).await;
+        for sends in [&b""[..], b"GET /livez HTTP/1.1\r\nHost:"] {
+            let peer = connect(address, sends).await;
+            let connected = Instant::now();
+            assert_eq!(read(peer).await, b"");
+            assert_eq!(connected.elapsed().as_secs(), 5, "{sends:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_not_taken_is_dropped_after_30_s() {
+        let address = serving(Limits::DEFAULT).await;
+        let (requested, peer) = (Instant::now(), connect(address, GET_LARGE).await);
+        peer.readable().await.unwrap();
+        // The clock goes on once nobody has anything to do: the server can't write more.
+        tokio::time::sleep_until(requested + Duration::from_secs(29)).await;
+        let other = connect(address, GET_LARGE).await;
+        tokio::time::sleep_until(requested + Duration::from_secs(31)).await;
+        assert!(read(peer).await.len() < LARGE);
+        assert!(read(other).await.len() > LARGE, "it is taken within its time");
     }
 
     #[tokio::test]
-    async fn a_peer_that_never_finishes_its_request_does_not_hold_the_shutdown() {
+    async fn too_large_a_head_is_refused() {
+        let address = serving(Limits { linger: LONG, ..Limits::DEFAULT }).await;
+        let many = "a: b\r\n".repeat(101);
+        let huge = format!("a: {}\r\n", "b".repeat(16 << 20));
+        for headers in [&huge, &many] {
+            let answer = ask(address, format!("GET /livez HTTP/1.1\r\n{headers}\r\n").as_bytes()).await;
+            assert!(answer.starts_with("HTTP/1.1 431 "), "{answer:?}");
+        }
+        let usual = format!("a: {}\r\n", "b".repeat(8 << 10));
+        let answer = ask(address, format!("GET /livez HTTP/1.1\r\nHost: x\r\n{usual}\r\n").as_bytes()).await;
+        assert!(is_alive(&answer), "{answer:?}");
+    }
+
+    #[tokio::test]
+    async fn a_body_is_not_read() {
+        let address = serving(Limits::DEFAULT).await;
+        let large = "Content-Length: 1000000000000\r\n\r\nsome";
+        let chunked = "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n";
+        for rest in [large, chunked] {
+            let posted = ask(address, format!("POST /livez HTTP/1.1\r\nHost: x\r\n{rest}").as_bytes()).await;
+            assert!(posted.starts_with("HTTP/1.1 405 "), "{posted:?}");
+            let got = ask(address, format!("GET /livez HTTP/1.1\r\nHost: x\r\n{rest}").as_bytes()).await;
+            assert!(is_alive(&got), "{got:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_has_one_request() {
+        let address = serving(Limits::DEFAULT).await;
+        let answer = ask(address, &[GET, GET].concat()).await;
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{answer:?}");
+        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer:?}");
+    }
+
+    #[tokio::test]
+    async fn a_crowd_that_sends_nothing_keeps_nobody_out() {
+        let address = serving(Limits { connections: 4, head: LONG, connection: LONG, ..Limits::DEFAULT }).await;
+        let mut crowd = Vec::new();
+        for _ in 0..40 {
+            crowd.push(connect(address, b"GET /livez HTTP/1.1\r\n").await);
+        }
+        assert!(is_alive(&ask(address, GET).await));
+        let mut youngest = crowd.pop().unwrap();
+        for oldest in crowd.drain(..36) {
+            assert_eq!(read(oldest).await, b"");
+        }
+        youngest.write_all(b"Host: x\r\n\r\n").await.unwrap();
+        assert!(is_alive(std::str::from_utf8(&read(youngest).await).unwrap()));
+    }
+
+    #[tokio::test]
+    async fn a_crowd_that_takes_no_answer_keeps_nobody_out() {
+        let address = serving(Limits { connections: 4, head: LONG, connection: LONG, ..Limits::DEFAULT }).await;
+        let mut crowd = Vec::new();
+        for _ in 0..8 {
+            crowd.push(connect(address, GET_LARGE).await);
+        }
+        // It is not the one to leave because it has not sent its request yet.
+        let mut scrape = connect(address, b"GET /livez HTTP/1.1\r\n").await;
+        let last = connect(address, GET_LARGE).await;
+        last.readable().await.unwrap();
+        scrape.write_all(b"Host: x\r\n\r\n").await.unwrap();
+        assert!(is_alive(std::str::from_utf8(&read(scrape).await).unwrap()));
+    }
+
+    #[tokio::test]
+    async fn the_shutdown_waits_for_an_answer_and_for_no_request() {
         let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let shutdown = async move {
+        let shutdown = async {
             let _ = stopped.await;
         };
-        let server = tokio::spawn(serve_with_grace(listener, routes::tests::state(), shutdown, Duration::ZERO));
-        let mut unfinished = TcpStream::connect(address).await.unwrap();
-        unfinished.write_all(b"GET /livez HTTP/1.1\r\nHost:").await.unwrap();
-        // Connections are taken in order: once a later one has its answer, the first was taken.
-        let mut later = TcpStream::connect(address).await.unwrap();
-        later.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
-        later.read_to_end(&mut Vec::new()).await.unwrap();
+        let limits = Limits { head: LONG, connection: LONG, grace: LONG, ..Limits::DEFAULT };
+        let router = Router::new().route("/large", get(async || vec![b'x'; LARGE]));
+        let server = tokio::spawn(serve_within(limits, listener, router, shutdown));
+        let unfinished = connect(address, b"GET /livez HTTP/1.1\r\nHost:").await;
+        let answered = connect(address, GET_LARGE).await;
+        answered.readable().await.unwrap();
+        drop(stop);
+        assert_eq!(read(unfinished).await, b"");
+        assert!(read(answered).await.len() > LARGE);
+        server.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_takes_does_not_hold_the_shutdown() {
+        let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/large", get(async || vec![b'x'; LARGE]));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shutdown = async {
+            let _ = stopped.await;
+        };
+        let server = tokio::spawn(serve_within(Limits::DEFAULT, listener, router, shutdown));
+        let peer = connect(address, GET_LARGE).await;
+        peer.readable().await.unwrap();
+        let stopped_at = Instant::now();
         drop(stop);
         server.await.unwrap();
+        assert_eq!(stopped_at.elapsed().as_secs(), 2);
     }
 }

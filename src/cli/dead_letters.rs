@@ -1,15 +1,16 @@
 //! `dead-letters`: what could not be read, and the way back once that is mended.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Subcommand;
 use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
-use super::check;
-use super::{ConfigArgs, table};
+use super::foreign::Foreign;
+use super::{ConfigArgs, check, table};
+use crate::clock::system_time;
 use crate::config::Config;
 use crate::exit::{Code, Failure, Outcome};
 use crate::kafka::{self, DeadLetters, Entry, Place, Redriven, StoredDeadLetter};
@@ -269,27 +270,18 @@ fn failure(e: BrokerError) -> Failure {
     }
 }
 
-/// What came from outside, without what would act on a terminal.
 fn printable(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect::<Vec<_>>() } else { vec![c] }).collect()
+    Foreign(text.to_owned()).to_string()
 }
 
 fn time(at: Option<Timestamp>) -> String {
-    let since_epoch = |at: Timestamp| at.since(Timestamp(0));
     let in_range = |at: &Timestamp| (0..253_402_300_800_000).contains(&at.0);
-    at.filter(in_range)
-        .map(|at| humantime::format_rfc3339_millis(UNIX_EPOCH + since_epoch(at)).to_string())
-        .unwrap_or_default()
+    at.filter(in_range).map(|at| humantime::format_rfc3339_millis(system_time(at)).to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_acts_on_a_terminal_is_shown_and_not_sent() {
-        assert_eq!(printable("a\u{1b}[31m\nb é"), r"a\u{1b}[31m\nb é");
-    }
 
     #[test]
     fn a_timestamp_that_is_no_time_is_left_out() {

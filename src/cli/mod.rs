@@ -9,11 +9,13 @@ pub mod capture;
 mod check;
 mod dead_letters;
 mod demo;
+mod foreign;
 mod loadgen;
 mod output;
 mod replay;
 mod report;
 mod table;
+mod top;
 
 use crate::app::{Service, Setup};
 use crate::config::{Config, Inputs, Problems};
@@ -35,7 +37,7 @@ const EXIT_CODES: &str = "Exit codes:
    1  failed
    2  wrong usage
   65  an input file can't be read as what it should be
-  69  no broker answers
+  69  no broker answers, or for top no service
   72  the changelog is missing, incomplete, of another offset or a newer release's
   74  records were deleted from the broker before they were read
   75  a restore waits for a transaction that nobody ends
@@ -58,6 +60,8 @@ enum Command {
     DeadLetters(dead_letters::Args),
     /// Write made-up duplex traffic to the events topic
     Loadgen(loadgen::Args),
+    /// Watch a running service in the terminal
+    Top(top::Args),
 }
 
 /// Where a command's configuration comes from: file < environment (DUPLEX_SECTION__KEY) < flags.
@@ -123,6 +127,7 @@ fn run(command: Command) -> Outcome {
         Command::Check(args) => check::run(&args),
         Command::DeadLetters(args) => dead_letters::run(&args),
         Command::Loadgen(args) => loadgen::run(&args),
+        Command::Top(args) => top::run(args),
     }
 }
 

@@ -95,10 +95,11 @@ impl SessionCollector {
         for (index, snapshot) in held {
             if holds_none {
                 // Their tombstones are still to be written.
-                in_snapshots.count = index + 1;
+                in_snapshots.count = index.saturating_add(1);
             } else if !head.start.is_whole() {
                 let facts: Vec<HeldFacts> = decode_as::<_, v3::Held>(snapshot)?;
-                in_snapshots = HeldSnapshots { facts: in_snapshots.facts + facts.len(), count: index + 1 };
+                in_snapshots =
+                    HeldSnapshots { facts: in_snapshots.facts + facts.len(), count: index.saturating_add(1) };
                 head.start.restore_held(facts);
             }
         }
@@ -115,6 +116,10 @@ impl SessionCollector {
         }
         if restored.len() < head.responses as usize {
             return Err(SnapshotError::MissingResponse { index: restored.len() as u32, of: head.responses });
+        }
+        let knows = |held: &HeldFacts| (held.response as usize) < restored.len();
+        if !head.start.has_an_event() || !head.start.held().iter().all(knows) {
+            return Err(SnapshotError::Damaged("its parts contradict each other".into()));
         }
         let by_id = restored.iter().zip(0..).map(|(response, index)| (response.id.clone(), index)).collect();
         Ok(Self { id, head, responses: restored, by_id, dirty: Default::default(), held: in_snapshots })

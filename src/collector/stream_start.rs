@@ -94,7 +94,13 @@ impl StreamStart {
     /// Whether the facts are those whose cost was counted.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.held.iter().map(|held| held.facts.cost()).sum::<usize>() == self.held_cost
+        self.held.iter().map(|held| held.facts.cost()).fold(0, usize::saturating_add) == self.held_cost
+    }
+
+    /// Whether there was any event, as in every session: then there is something to choose.
+    #[must_use]
+    pub fn has_an_event(&self) -> bool {
+        self.chosen.is_some() || self.first_event.is_some()
     }
 
     /// What is held, in events.

@@ -159,6 +159,15 @@ fn a_snapshot_that_cannot_be_trusted_is_refused() {
     assert_eq!(restore(&snapshot.head), Some(SnapshotError::MissingResponse { index: 0, of: 1 }));
     assert_eq!(restore(&[SNAPSHOT_VERSION + 1]), Some(SnapshotError::UnknownVersion(SNAPSHOT_VERSION + 1)));
     assert!(matches!(restore(&snapshot.head[..4]), Some(SnapshotError::Damaged(_))));
+    // As no session writes it: without any event, or with facts of a response that it does not know.
+    let without_events = self::session().snapshot();
+    let restored = SessionCollector::restore(SessionId::from("s"), &without_events.head, [], []);
+    assert!(matches!(restored, Err(SnapshotError::Damaged(_))), "{restored:?}");
+    let mut knows_none = session.clone();
+    knows_none.head.responses = 0;
+    let head = knows_none.snapshot().head;
+    let restored = SessionCollector::restore(SessionId::from("s"), &head, held(&[&snapshot]), []);
+    assert!(matches!(restored, Err(SnapshotError::Damaged(_))), "{restored:?}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::clock::SystemClock;
 use crate::ids::{Offset, Partition};
 use crate::task::CommittedOffset;
 use crate::time::Clock;
-use crate::worker::{BrokerError, Polled, Start};
+use crate::worker::{BrokerError, Polled, QueuedBytes, Start};
 
 /// The group's metadata for a transaction. Shared, because a call that does not come back keeps it.
 pub struct GroupMetadata(pub(super) Arc<ConsumerGroupMetadata>);
@@ -59,6 +59,12 @@ impl Consumer {
             trust: settings.session_timeout() / 2,
             clock: SystemClock::new(),
         })
+    }
+
+    /// The bytes fetched and not yet polled, as of the last statistics.
+    #[must_use]
+    pub fn fetched(&self) -> QueuedBytes {
+        self.client.as_ref().map(|client| client.context().fetched.clone()).unwrap_or_default()
     }
 
     fn list(&self, partitions: impl IntoIterator<Item = (Partition, Option<Offset>)>) -> TopicPartitionList {

@@ -13,6 +13,7 @@ use tracing::debug;
 
 use super::{context, statistics};
 use crate::ids::{Offset, Partition};
+use crate::worker::QueuedBytes;
 
 /// What the group asked for.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Group {
     pub(super) asked: Mutex<VecDeque<Rebalance>>,
     pub(super) ends: Mutex<BTreeMap<Partition, Offset>>,
     pub(super) is_connected: AtomicBool,
+    /// Bytes fetched and not yet polled.
+    pub(super) fetched: QueuedBytes,
     /// From now on rebalances are answered at once: the client waits for them as it goes.
     pub(super) closing: AtomicBool,
 }
@@ -38,6 +41,7 @@ impl Group {
             asked: Mutex::default(),
             ends: Mutex::default(),
             is_connected: AtomicBool::new(false),
+            fetched: QueuedBytes::default(),
             closing: AtomicBool::new(false),
         }
     }
@@ -54,7 +58,8 @@ impl ClientContext for Group {
 
     fn stats_raw(&self, json: &[u8]) {
         if let Some(seen) = statistics::read(json, &self.topic) {
-            locked(&self.ends).extend(seen.ends);
+            *locked(&self.ends) = seen.ends;
+            self.fetched.set(seen.fetched_bytes);
             self.is_connected.store(seen.is_connected, Ordering::Release);
         }
     }

@@ -15,7 +15,7 @@ use super::transaction::{self, Deliveries};
 use super::{context, errors, offsets, records};
 use crate::ids::{Offset, Partition};
 use crate::task::DeadLetter;
-use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee};
+use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee, QueuedBytes};
 
 /// One try to reach the transaction coordinator; the caller tries again.
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,6 +64,12 @@ impl Producer {
             dead_letter_bytes: settings.dead_letter_bytes(),
             timeout: settings.transaction_timeout(),
         })
+    }
+
+    /// The bytes sent and not yet delivered.
+    #[must_use]
+    pub fn queued(&self) -> QueuedBytes {
+        self.client().context().queued.clone()
     }
 
     fn client(&self) -> &BaseProducer<Deliveries> {

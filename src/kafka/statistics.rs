@@ -1,4 +1,6 @@
-//! What librdkafka's statistics tell: the ends of partitions, and whether their leaders are connected.
+//! What librdkafka's statistics tell: the ends of partitions, whether their leaders are connected, what is fetched.
+//!
+//! They keep partitions that were given back, with what was last known of them: only those being read count.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +11,12 @@ use crate::ids::{Offset, Partition};
 /// What one set of statistics says of a topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Seen {
-    /// The ends that are known. Those of partitions that were given back may be among them, stale.
+    /// The ends that are known.
     pub ends: BTreeMap<Partition, Offset>,
     /// A broker is connected, and so is the leader of every partition that is being read.
     pub is_connected: bool,
+    /// Bytes that were fetched and not yet polled.
+    pub fetched_bytes: u64,
 }
 
 #[derive(Deserialize)]
@@ -41,6 +45,8 @@ struct TopicPartition {
     leader: i32,
     #[serde(default)]
     fetch_state: String,
+    #[serde(default)]
+    fetchq_size: u64,
     #[serde(default = "unknown")]
     hi_offset: i64,
     /// The last stable offset: where a read_committed consumer ends.
@@ -59,14 +65,15 @@ fn unknown() -> i64 {
 /// Reads a set of statistics; `None` when it is none.
 pub(super) fn read(json: &[u8], topic: &str) -> Option<Seen> {
     let mut statistics: Statistics = serde_json::from_slice(json).ok()?;
-    let partitions = statistics.topics.remove(topic).unwrap_or_default().partitions;
+    let mut partitions = statistics.topics.remove(topic).unwrap_or_default().partitions;
+    partitions.retain(|_, partition| partition.fetch_state == "active");
     let is_up = |broker: &Broker| broker.nodeid >= 0 && broker.state == "UP";
     let leads = |partition: &TopicPartition, broker: &Broker| broker.nodeid == partition.leader && is_up(broker);
-    let is_read = |partition: &&TopicPartition| partition.fetch_state == "active";
     let brokers = &statistics.brokers;
     let is_connected = brokers.values().any(is_up)
-        && partitions.values().filter(is_read).all(|partition| brokers.values().any(|broker| leads(partition, broker)));
-    Some(Seen { ends: ends(partitions), is_connected })
+        && partitions.values().all(|partition| brokers.values().any(|broker| leads(partition, broker)));
+    let fetched_bytes = partitions.values().map(|partition| partition.fetchq_size).sum();
+    Some(Seen { ends: ends(partitions), is_connected, fetched_bytes })
 }
 
 fn ends(partitions: BTreeMap<String, TopicPartition>) -> BTreeMap<Partition, Offset> {
@@ -88,12 +95,25 @@ mod tests {
     #[test]
     fn the_last_stable_offset_goes_before_the_high_watermark_and_unknown_is_left_out() {
         let json = br#"{"topics":{"events":{"partitions":{
-            "0":{"hi_offset":9,"ls_offset":7},"1":{"hi_offset":5,"ls_offset":-1001},
-            "2":{"hi_offset":-1001,"ls_offset":-1001},"-1":{"hi_offset":3,"ls_offset":3}}},
-            "other":{"partitions":{"0":{"hi_offset":1}}}}}"#;
+            "0":{"hi_offset":9,"ls_offset":7,"fetch_state":"active"},
+            "1":{"hi_offset":5,"ls_offset":-1001,"fetch_state":"active"},
+            "2":{"hi_offset":-1001,"ls_offset":-1001,"fetch_state":"active"},
+            "-1":{"hi_offset":3,"ls_offset":3,"fetch_state":"active"}}},
+            "other":{"partitions":{"0":{"hi_offset":1,"fetch_state":"active"}}}}}"#;
         let expected = BTreeMap::from([(Partition(0), Offset(7)), (Partition(1), Offset(5))]);
         assert_eq!(read(json, "events").map(|seen| seen.ends), Some(expected));
         assert_eq!(read(b"{", "events"), None);
+    }
+
+    #[test]
+    fn a_partition_that_was_given_back_has_no_end_and_no_bytes() {
+        let json = br#"{"topics":{"events":{"partitions":{
+            "0":{"hi_offset":9,"ls_offset":7,"fetch_state":"active","fetchq_size":100},
+            "1":{"hi_offset":5,"ls_offset":5,"fetch_state":"stopped","fetchq_size":1000},
+            "2":{"hi_offset":6,"ls_offset":6,"fetch_state":"active","fetchq_size":10}}}}}"#;
+        let seen = read(json, "events").unwrap();
+        assert_eq!(seen.ends, BTreeMap::from([(Partition(0), Offset(7)), (Partition(2), Offset(6))]));
+        assert_eq!(seen.fetched_bytes, 110);
     }
 
     #[test]

@@ -10,15 +10,17 @@ use rdkafka::{ClientContext, Message};
 
 use super::client::Deadline;
 use super::{context, errors};
-use crate::worker::BrokerError;
+use crate::worker::{BrokerError, QueuedBytes};
 
 /// One short look at the producer's queue. librdkafka's own waits are of 100 ms, which would be every commit's floor.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Keeps the first delivery that failed.
+/// Keeps the first delivery that failed, and counts what waits for its delivery.
 #[derive(Debug, Default)]
 pub(super) struct Deliveries {
     failed: Mutex<Option<(Code, String)>>,
+    /// Bytes of keys and values.
+    pub(super) queued: QueuedBytes,
 }
 
 impl Deliveries {
@@ -48,7 +50,11 @@ impl ProducerContext for Deliveries {
     type DeliveryOpaque = ();
 
     fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        let Err((error, message)) = result else { return };
+        let message = match result {
+            Ok(message) | Err((_, message)) => message,
+        };
+        self.queued.remove(message.key_len() + message.payload_len());
+        let Err((error, _)) = result else { return };
         let code = error.rdkafka_error_code().unwrap_or(Code::Unknown);
         // Purged by an abort: as intended.
         if matches!(code, Code::PurgeQueue | Code::PurgeInflight) {
@@ -68,9 +74,12 @@ pub(super) fn enqueue(
     mut record: BaseRecord<'_, [u8], [u8]>,
     deadline: Deadline,
 ) -> Result<(), KafkaError> {
+    let bytes = record.key.map_or(0, <[u8]>::len) + record.payload.map_or(0, <[u8]>::len);
     loop {
         match producer.send(record) {
             Ok(()) => {
+                // Its delivery is reported by a poll, so after this.
+                producer.context().queued.add(bytes);
                 producer.poll(Duration::ZERO);
                 return Ok(());
             }

@@ -12,6 +12,7 @@ use prometheus::{GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGa
 use super::declare::{Declare, NO_LABELS};
 use super::labels::{END_REASONS, EVENT_CLASSES, OUTCOMES};
 use crate::wire::DeadLetterReason;
+use crate::worker::Step;
 
 pub(super) use sessions::SessionFamilies;
 
@@ -33,7 +34,7 @@ pub(super) struct Catalog {
     pub unreadable_values: IntCounter,
     pub commits: IntCounter,
     pub commit_duration: Histogram,
-    pub aborts: IntCounter,
+    pub aborts: IntCounterVec,
     pub changelog_records: IntCounter,
     pub changelog_bytes: IntCounter,
     pub restored_snapshots: IntCounter,
@@ -45,6 +46,7 @@ pub(super) struct Catalog {
     pub partitions_restoring: IntGauge,
     pub partitions_running: IntGauge,
     pub broker_connected: IntGauge,
+    pub queue_bytes: IntGaugeVec,
     pub poll_gap: GaugeVec,
     pub partition_stall: GaugeVec,
     /// Without labels; a vector because the value may be unknown, and then has no series.
@@ -99,7 +101,11 @@ impl Catalog {
                 "Time from the begin of a transaction to its commit.",
                 &COMMIT_BUCKETS,
             ),
-            aborts: to.counter("duplex_aborts_total", "Transactions given up; their records are processed again."),
+            aborts: to.counters(
+                "duplex_aborts_total",
+                "Transactions given up, by the step that failed; their records are processed again.",
+                &["step"],
+            ),
             changelog_records: to.counter("duplex_changelog_records_total", "Records written to the changelog."),
             changelog_bytes: to.counter("duplex_changelog_bytes_total", "Bytes written to the changelog."),
             restored_snapshots: to.counter(
@@ -124,7 +130,7 @@ impl Catalog {
             ),
             lag_seconds: to.gauges(
                 "duplex_partition_lag_seconds",
-                "Age of the last record read while records are left in a partition, else 0.",
+                "Age of the next unread record of a partition as far as it is known, 0 when none is left.",
                 &["partition"],
             ),
             partitions_restoring: partitions.with_label_values(&["restoring"]),
@@ -136,6 +142,11 @@ impl Catalog {
                     &[],
                 )
                 .with_label_values(NO_LABELS),
+            queue_bytes: to.int_gauges(
+                "duplex_queue_bytes",
+                "Bytes in a worker's queues: fetch (of records not read yet), produce (of records not delivered yet).",
+                &["worker", "queue"],
+            ),
             poll_gap: to.gauges(
                 "duplex_poll_gap_seconds",
                 "Time since a worker's loop last went round; /livez fails at 120.",
@@ -162,6 +173,9 @@ impl Catalog {
         }
         for reason in DeadLetterReason::ALL {
             self.dead_letters.with_label_values(&[reason.as_str()]);
+        }
+        for step in Step::ALL {
+            self.aborts.with_label_values(&[step.as_str()]);
         }
         for reason in END_REASONS {
             self.sessions_finished.with_label_values(&[reason.as_str()]);

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::worker_health::WorkerHealth;
 use crate::ids::Partition;
-use crate::worker::TaskState;
+use crate::worker::{QueuedBytes, TaskState};
 
 /// The health of the process. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -108,6 +108,11 @@ impl Health {
     /// How long each worker's loop has not gone round.
     pub(super) fn poll_gaps(&self, now: Duration) -> Vec<Duration> {
         self.workers().iter().map(|worker| lock(worker).poll_gap(now)).collect()
+    }
+
+    /// The queues of each worker.
+    pub(super) fn queues(&self) -> Vec<Vec<(&'static str, QueuedBytes)>> {
+        self.workers().iter().map(|worker| lock(worker).queues.clone()).collect()
     }
 
     /// How long each running partition has not moved although it could.

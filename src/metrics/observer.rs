@@ -11,7 +11,7 @@ use super::registry::Metrics;
 use super::worker_health::WorkerHealth;
 use crate::ids::{Offset, Partition};
 use crate::task::Counts;
-use crate::worker::{Committed, Lag, Observer, TaskState};
+use crate::worker::{Committed, Lag, Observer, QueuedBytes, Step, TaskState};
 
 /// One worker's observer.
 ///
@@ -33,6 +33,11 @@ impl WorkerObserver {
     pub fn new(metrics: &Metrics, health: &Health, now: Duration) -> Self {
         let own = health.add_worker(now);
         Self { metrics: metrics.clone(), health: health.clone(), own, restored: BTreeMap::new() }
+    }
+
+    /// Looks at these queues of the worker's clients from now on.
+    pub fn watch_queues(&self, fetch: QueuedBytes, produce: QueuedBytes) {
+        health::lock(&self.own).queues = vec![("fetch", fetch), ("produce", produce)];
     }
 
     fn count(&self, counts: &Counts) {
@@ -128,8 +133,8 @@ impl Observer for WorkerObserver {
         }
     }
 
-    fn aborted(&mut self) {
-        self.metrics.catalog().aborts.inc();
+    fn aborted(&mut self, at: Step) {
+        self.metrics.catalog().aborts.with_label_values(&[at.as_str()]).inc();
     }
 
     fn joined(&mut self) {
@@ -265,9 +270,18 @@ mod tests {
         let mut worker = process.worker();
         worker.task(P0, TaskState::Running, 0);
         worker.progressed(P0, Offset(9));
-        worker.aborted();
+        worker.aborted(Step::Offsets);
         assert_eq!(process.series("duplex_records_total"), ["duplex_records_total 0"]);
-        assert_eq!(process.series("duplex_aborts_total"), ["duplex_aborts_total 1"]);
+        assert_eq!(
+            process.series("duplex_aborts_total"),
+            [
+                "duplex_aborts_total{step=\"begin\"} 0",
+                "duplex_aborts_total{step=\"commit\"} 0",
+                "duplex_aborts_total{step=\"group\"} 0",
+                "duplex_aborts_total{step=\"offsets\"} 1",
+                "duplex_aborts_total{step=\"send\"} 0",
+            ]
+        );
         let finished = FinishedSession { ended_at: Timestamp(7_000), measures: SessionMeasures::default() };
 
         worker.committed(&Committed { finished: &[&finished], ..commit(&counts(), &[(P0, 1)]) });
@@ -423,6 +437,20 @@ mod tests {
         assert_eq!(connected(), ["duplex_broker_connected 1"]);
         first.connected(false);
         assert_eq!(connected(), ["duplex_broker_connected 0"]);
+    }
+
+    #[test]
+    fn the_queues_of_each_worker_are_looked_at_when_asked_for() {
+        let process = Process::new();
+        let (_first, second) = (process.worker(), process.worker());
+        let (fetch, produce) = (QueuedBytes::default(), QueuedBytes::default());
+        second.watch_queues(fetch.clone(), produce.clone());
+        fetch.set(7);
+        produce.add(40);
+        produce.remove(10);
+        process.metrics.set_health(&process.health, Duration::ZERO);
+        let series = |queue, bytes| format!("duplex_queue_bytes{{queue=\"{queue}\",worker=\"1\"}} {bytes}");
+        assert_eq!(process.series("duplex_queue_bytes{"), [series("fetch", 7), series("produce", 30)]);
     }
 
     #[test]

@@ -37,11 +37,17 @@ impl Metrics {
         Self(Arc::new(Shared { registry, catalog, run_gauges }))
     }
 
-    /// Sets the gauges that tell the time since something happened; `now` is of the workers' monotonic clock.
+    /// Sets the gauges that change without an event: times since something happened, and queues; `now` is of the workers' monotonic clock.
     pub fn set_health(&self, health: &Health, now: Duration) {
-        let Catalog { poll_gap, partition_stall, .. } = self.catalog();
+        let Catalog { queue_bytes, poll_gap, partition_stall, .. } = self.catalog();
         for (worker, gap) in health.poll_gaps(now).into_iter().enumerate() {
             poll_gap.with_label_values(&[worker.to_string()]).set(gap.as_secs_f64());
+        }
+        for (worker, queues) in health.queues().into_iter().enumerate() {
+            for (name, queued) in queues {
+                let bytes = i64::try_from(queued.get()).unwrap_or(i64::MAX);
+                queue_bytes.with_label_values(&[&worker.to_string(), name]).set(bytes);
+            }
         }
         // A partition that left takes its series along.
         partition_stall.reset();
@@ -92,6 +98,7 @@ mod tests {
             "duplex_run_",
             "duplex_sessions_open{",
             "duplex_partition_lag_",
+            "duplex_queue_bytes{",
             "NaN",
         ] {
             assert!(!text.contains(absent), "{absent} in\n{text}");

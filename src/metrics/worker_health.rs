@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::ids::{Offset, Partition};
-use crate::worker::TaskState;
+use crate::worker::{QueuedBytes, TaskState};
 
 /// A loop that has not gone round for this long hangs: past the deliveries, the commit and the abort of one transaction
 /// at a broker that is away, 30 s each.
@@ -25,6 +25,8 @@ pub(super) struct WorkerHealth {
     /// When the loop last went round; before the first time, when the worker was made.
     polled_at: Duration,
     partitions: BTreeMap<Partition, PartitionHealth>,
+    /// By name; none before the worker has its clients.
+    pub queues: Vec<(&'static str, QueuedBytes)>,
 }
 
 #[derive(Debug)]
@@ -42,7 +44,7 @@ struct PartitionHealth {
 impl WorkerHealth {
     /// A worker made at `now` that has neither joined nor connected.
     pub fn new(now: Duration) -> Self {
-        Self { joined: false, connected: false, polled_at: now, partitions: BTreeMap::new() }
+        Self { joined: false, connected: false, polled_at: now, partitions: BTreeMap::new(), queues: Vec::new() }
     }
 
     pub fn is_connected(&self) -> bool {

@@ -4,15 +4,19 @@
 
 mod commit;
 mod ports;
+mod queued;
 mod run;
 mod settings;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod unread;
 
+pub use commit::Step;
 pub use ports::{
     BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Outgoing, Polled, Producer, RestoreProgress,
     Start, TaskState,
 };
+pub use queued::QueuedBytes;
 pub use run::{Worker, WorkerError};
 pub use settings::{ProcessingGuarantee, Settings};

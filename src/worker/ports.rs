@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::commit::Step;
 use crate::ids::{Offset, Partition};
 use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, FinishedSession, Record};
 use crate::time::Timestamp;
@@ -224,7 +225,7 @@ pub struct Committed<'a> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Lag {
     pub records: i64,
-    /// Now less the timestamp of the last record read, while records are left; else 0.
+    /// The age of the next unread record, as far as it is known; 0 when none is left.
     pub seconds: f64,
 }
 
@@ -241,8 +242,8 @@ pub enum TaskState {
 pub trait Observer {
     /// A batch is on the broker, once.
     fn committed(&mut self, commit: &Committed<'_>);
-    /// A transaction was given up; its records are processed again.
-    fn aborted(&mut self);
+    /// A transaction was given up at this step; its records are processed again.
+    fn aborted(&mut self, at: Step);
     /// A rebalance was answered: the group has said what this member owns, be it nothing.
     fn joined(&mut self);
     /// A task changed state; `restored` are the changelog records read so far.

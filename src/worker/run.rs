@@ -8,10 +8,9 @@ use std::time::Duration;
 use thiserror::Error;
 use tracing::{info, warn};
 
-use super::commit::commit;
+use super::commit::{self, commit};
 use super::ports::{
-    BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Polled, Producer, RestoreProgress, Start,
-    TaskState,
+    BrokerError, ChangelogReader, Committed, Consumer, Observer, Polled, Producer, RestoreProgress, Start, TaskState,
 };
 use super::settings::Settings;
 use super::tasks::Tasks;
@@ -52,6 +51,12 @@ pub enum WorkerError {
          left open; it ends by its transaction.timeout.ms, or see kafka-transactions.sh find-hanging"
     )]
     RestoreStalled(Partition, Duration),
+}
+
+impl From<commit::Failed> for WorkerError {
+    fn from(failed: commit::Failed) -> Self {
+        failed.cause.into()
+    }
 }
 
 /// One worker thread: a member of the group, its producer, its tasks.
@@ -395,11 +400,13 @@ where
         let began = self.clock.monotonic();
         let guarantee = self.settings.processing_guarantee;
         let mut committed = commit(&mut self.consumer, &mut self.producer, guarantee, &batches);
-        if fault::is_on(Fault::RetryUnknownOutcome) && matches!(committed, Err(BrokerError::Fatal(_))) {
+        if fault::is_on(Fault::RetryUnknownOutcome)
+            && matches!(committed, Err(commit::Failed { cause: BrokerError::Fatal(_), .. }))
+        {
             committed = commit(&mut self.consumer, &mut self.producer, guarantee, &batches);
         }
-        if let Err(e) = committed {
-            return self.abort(e);
+        if let Err(failed) = committed {
+            return self.abort(failed);
         }
         let took = self.clock.monotonic().saturating_sub(began);
         let mut counts = Counts::default();
@@ -423,13 +430,14 @@ where
     }
 
     /// Gives up a transaction: its tasks are ahead of what the broker has, so they are restored anew.
-    fn abort(&mut self, cause: BrokerError) -> Result<(), WorkerError> {
+    fn abort(&mut self, failed: commit::Failed) -> Result<(), WorkerError> {
+        let commit::Failed { step, cause } = failed;
         if !matches!(cause, BrokerError::Abortable(_) | BrokerError::Retriable(_)) {
             return Err(cause.into());
         }
         warn!(%cause, "commit failed, transaction is aborted and its records are processed again");
         self.producer.abort()?;
-        self.observer.aborted();
+        self.observer.aborted(step);
         if fault::is_on(Fault::GoOnAfterAbort) {
             return Ok(());
         }
@@ -469,18 +477,8 @@ where
             return;
         }
         self.lag_told_at = now;
-        let wall = self.clock.now();
-        for position in self.tasks.positions() {
-            let partition = position.partition;
-            let records = match self.consumer.end_offset(partition) {
-                _ if position.is_idle => 0,
-                Some(end) => (end.0 - position.next_offset.0).max(0),
-                None => continue,
-            };
-            let behind = position.last_timestamp.filter(|_| records > 0);
-            let seconds = behind.map_or(0.0, |timestamp| wall.since(timestamp).as_secs_f64());
-            self.observer.lag(partition, Lag { records, seconds });
-        }
+        let lags = self.tasks.lags(self.clock.now(), |partition| self.consumer.end_offset(partition));
+        lags.into_iter().for_each(|(partition, lag)| self.observer.lag(partition, lag));
     }
 }
 

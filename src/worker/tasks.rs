@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ports::Start;
+use super::ports::{Lag, Start};
 use super::settings::ProcessingGuarantee;
+use super::unread::Unread;
 use crate::collector::Settings;
 use crate::fault::{self, Fault};
 use crate::ids::{Offset, Partition, TopicPartition};
@@ -59,17 +60,7 @@ struct Running {
     task: PartitionTask,
     /// There is nothing to read; time was last let pass at this monotonic reading.
     idle_since: Option<Duration>,
-    last_timestamp: Option<Timestamp>,
-}
-
-/// A running task's place, for lag.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Position {
-    pub partition: Partition,
-    pub next_offset: Offset,
-    pub is_idle: bool,
-    /// Timestamp of the last record read.
-    pub last_timestamp: Option<Timestamp>,
+    unread: Unread,
 }
 
 impl Tasks {
@@ -122,7 +113,7 @@ impl Tasks {
         let source = TopicPartition { topic: Arc::clone(&self.topic), partition };
         let next_offset = committed.offset.unwrap_or(Offset(0));
         let task = PartitionTask::restore(source, next_offset, restoring.state, Arc::clone(&self.settings))?;
-        let running = Running { task, idle_since: None, last_timestamp: None };
+        let running = Running { task, idle_since: None, unread: Unread::default() };
         self.slots.insert(partition, Slot::Running(Box::new(running)));
         Ok(())
     }
@@ -145,7 +136,7 @@ impl Tasks {
                 running.idle_since = None;
                 // A record that was delivered before is not new.
                 if record.offset >= running.task.next_offset() || fault::is_on(Fault::TakeRedelivered) {
-                    running.last_timestamp = record.timestamp.or(running.last_timestamp);
+                    running.unread.read(record.timestamp);
                     running.task.process(record, wall);
                 }
             }
@@ -190,14 +181,17 @@ impl Tasks {
         self.running().map(|running| running.task.pending_bytes()).sum()
     }
 
-    /// Where the running tasks are.
-    pub fn positions(&self) -> impl Iterator<Item = Position> {
-        self.running().map(|running| Position {
-            partition: running.task.partition(),
-            next_offset: running.task.next_offset(),
-            is_idle: running.idle_since.is_some(),
-            last_timestamp: running.last_timestamp,
-        })
+    /// How far each running task is from the end of its partition; left out where the end is unknown.
+    pub fn lags(&mut self, wall: Timestamp, end: impl Fn(Partition) -> Option<Offset>) -> Vec<(Partition, Lag)> {
+        let lag = |running: &mut Running| {
+            let partition = running.task.partition();
+            let records = match running.idle_since {
+                Some(_) => 0,
+                None => (end(partition)?.0 - running.task.next_offset().0).max(0),
+            };
+            Some((partition, Lag { records, seconds: running.unread.age(wall, records > 0).as_secs_f64() }))
+        };
+        self.running_mut().filter_map(lag).collect()
     }
 
     /// Open sessions of one partition.

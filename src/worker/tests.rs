@@ -12,6 +12,7 @@ use crate::ids::{Offset, Partition};
 use crate::task::{CommittedOffset, Header, Record};
 use crate::time::{Clock, Timestamp};
 
+mod lag;
 mod restore;
 
 /// What happened at the broker, in its order.
@@ -65,6 +66,7 @@ struct State {
     commit_error: RefCell<Option<BrokerError>>,
     pending_offsets: RefCell<Vec<(i32, i64)>>,
     pending_changelog: RefCell<Vec<Entry>>,
+    end: Cell<Option<Offset>>,
     connected: Cell<bool>,
     now: Cell<u64>,
     seen: RefCell<Seen>,
@@ -73,11 +75,12 @@ struct State {
 #[derive(Default)]
 struct Seen {
     commits: usize,
-    aborts: usize,
+    aborts: Vec<Step>,
     records: u64,
     states: Vec<(i32, TaskState)>,
     left: Vec<Option<u64>>,
     connected: Vec<bool>,
+    lags: Vec<Lag>,
 }
 
 #[derive(Clone, Default)]
@@ -168,7 +171,7 @@ impl Consumer for Broker {
     }
 
     fn end_offset(&self, _: Partition) -> Option<Offset> {
-        None
+        self.0.end.get()
     }
 
     fn is_connected(&self) -> bool {
@@ -265,8 +268,8 @@ impl Observer for Broker {
         seen.records += commit.counts.records;
     }
 
-    fn aborted(&mut self) {
-        self.0.seen.borrow_mut().aborts += 1;
+    fn aborted(&mut self, at: Step) {
+        self.0.seen.borrow_mut().aborts.push(at);
     }
 
     fn joined(&mut self) {}
@@ -281,7 +284,9 @@ impl Observer for Broker {
 
     fn restored(&mut self, _: Partition, _: usize) {}
 
-    fn lag(&mut self, _: Partition, _: Lag) {}
+    fn lag(&mut self, _: Partition, lag: Lag) {
+        self.0.seen.borrow_mut().lags.push(lag);
+    }
 
     fn polled(&mut self, _: Duration) {}
 
@@ -370,7 +375,7 @@ fn an_aborted_commit_is_not_counted_and_its_records_are_processed_again() {
     broker.push([Next::Record(0, 7, "a", CREATED)]);
     round(&mut worker, &broker).expect("goes on");
     assert!(broker.take_calls().ends_with(&[Call::Abort, Call::Unassign(vec![0])]));
-    assert_eq!((broker.0.seen.borrow().commits, broker.0.seen.borrow().aborts), (0, 1));
+    assert_eq!((broker.0.seen.borrow().commits, &broker.0.seen.borrow().aborts[..]), (0, &[Step::Commit][..]));
     round(&mut worker, &broker).expect("goes on");
     assert_eq!(broker.take_calls(), [Call::Assign(vec![0]), Call::Resume(0)]);
     broker.push([Next::Record(0, 7, "a", CREATED)]);

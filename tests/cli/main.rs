@@ -2,6 +2,7 @@
 
 mod demo;
 mod files;
+mod top;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -28,7 +29,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn help_names_every_command_and_every_exit_code() {
     let help = text(&run(&["--help"]).stdout);
-    for word in ["run", "demo", "replay", "report", "check", "loadgen", "65", "69", "74", "78", "143"] {
+    for word in ["run", "demo", "replay", "report", "check", "loadgen", "top", "65", "69", "74", "78", "143"] {
         assert!(help.contains(word), "{word} is not in:\n{help}");
     }
 }

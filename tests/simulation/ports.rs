@@ -10,7 +10,7 @@ use duplex_collector::task::{CommittedOffset, Record};
 use duplex_collector::time::{Clock, Timestamp};
 use duplex_collector::worker::{
     BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Outgoing, Polled, Producer, RestoreProgress,
-    Start, TaskState,
+    Start, Step, TaskState,
 };
 
 use crate::broker::{BUNDLE_PARTITIONS, LogId, Refused};
@@ -396,7 +396,7 @@ impl Observer for Port {
         }
     }
 
-    fn aborted(&mut self) {}
+    fn aborted(&mut self, _: Step) {}
 
     fn joined(&mut self) {}
 

@@ -20,6 +20,7 @@ const TICK: Duration = Duration::from_millis(20);
 
 mod bundles;
 mod coordinator;
+mod queues;
 mod real;
 mod restore;
 

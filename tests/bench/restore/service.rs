@@ -12,7 +12,7 @@ use duplex_collector::collector;
 use duplex_collector::ids::{Offset, Partition};
 use duplex_collector::kafka::{self, Changelog, Consumer, DeadLetterPayload, Producer, Topics, Writer};
 use duplex_collector::synth::Event;
-use duplex_collector::worker::{Committed, Lag, Observer, ProcessingGuarantee, Settings, TaskState, Worker};
+use duplex_collector::worker::{Committed, Lag, Observer, ProcessingGuarantee, Settings, Step, TaskState, Worker};
 
 use super::made::PARTITIONS;
 use super::table::{self, Row};
@@ -186,7 +186,7 @@ impl Observer for Watcher {
         });
     }
 
-    fn aborted(&mut self) {
+    fn aborted(&mut self, _: Step) {
         panic!("a transaction was aborted: the figures would be wrong");
     }
 
