@@ -117,6 +117,11 @@ pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeou
             thread::sleep(Duration::from_millis(50));
             found = look(settings, topics, &probe, deadline)?;
         }
+        if let Some((topic, _)) = found.iter().find(|(_, partitions)| partitions.is_none()) {
+            // Nothing is wrong with it: it is looked for again.
+            let reason = format!("topic {topic} was created and is not there yet");
+            return Err(CheckError::Unavailable { servers: settings.bootstrap_servers.clone(), reason });
+        }
     }
     let missing = found.iter().filter(|(_, partitions)| partitions.is_none());
     wrong(missing.map(|(topic, _)| TopicProblem::Missing { topic: topic.clone() }).collect())?;

@@ -4,24 +4,15 @@ use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
 use duplex_collector::cli::capture::CapturedRecord;
-use duplex_collector::ids::{Offset, Partition};
 use serde_json::{Value, json};
 
 use crate::service::{BINARY, Deployment};
-use crate::topics::{Judge, send_all};
+use crate::topics::{Judge, event, send_all};
 use crate::wait::until;
 use crate::{deployment, expected};
 
 fn record(key: &str, value: impl Into<Vec<u8>>) -> CapturedRecord {
-    CapturedRecord {
-        topic: None,
-        partition: Partition(0),
-        offset: Offset(0),
-        timestamp: Some(expected::now()),
-        key: Some(key.into()),
-        value: Some(value.into()),
-        headers: vec![("run_id".into(), Some(b"nightly".to_vec()))],
-    }
+    CapturedRecord { headers: vec![("run_id".into(), Some(b"nightly".to_vec()))], ..event(key, value) }
 }
 
 fn command(deployment: &Deployment, arguments: &[&str]) -> Command {
@@ -43,11 +34,11 @@ fn what_was_too_large_is_sent_back_once_the_limit_is_raised_and_counts_in_its_se
     let deployment = deployment("redrive");
     let audio = "QUFB".repeat(100);
     let events = |session: &str| {
-        let event = |value: Value| record(session, value.to_string());
+        let raw = |value: Value| record(session, value.to_string());
         [
-            event(json!({"type": "session.created", "session": {"model": "m"}})),
-            event(json!({"type": "response.created", "response": {"id": "r"}})),
-            event(json!({"type": "response.output_audio.delta", "response_id": "r", "delta": audio})),
+            raw(json!({"type": "session.created", "session": {"model": "m"}})),
+            raw(json!({"type": "response.created", "response": {"id": "r"}})),
+            raw(json!({"type": "response.output_audio.delta", "response_id": "r", "delta": audio})),
         ]
     };
     let records: Vec<_> = (0..20).flat_map(|n| events(&format!("s-{n}"))).collect();

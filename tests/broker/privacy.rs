@@ -3,11 +3,10 @@
 use std::fs;
 
 use duplex_collector::cli::capture::CapturedRecord;
-use duplex_collector::ids::{Offset, Partition};
 use serde_json::{Value, json};
 
 use crate::service::{Deployment, Service, Shape};
-use crate::topics::{Judge, create_topics, send_all};
+use crate::topics::{Judge, create_topics, event, send_all};
 use crate::wait::until_true;
 use crate::{cluster, expected};
 
@@ -66,28 +65,16 @@ fn unreadable() -> Vec<CapturedRecord> {
         r#"{"a":trueMARK}"#,
         r#"{"_client_received_at_s":1e999,"text":"MARK"}"#,
     ]
-    .map(|value| record("dead", marked(value)))
+    .map(|value| event("dead", marked(value)))
     .into();
     let nested = format!("{}\"{MARKER}\"{}", "[".repeat(200), "]".repeat(200));
-    records.push(record("dead", nested));
-    records.push(record("dead", [MARKER.as_bytes(), b"\xff\xfe"].concat()));
-    records.push(record("dead", format!(r#"{{"text":"{}"}}"#, MARKER.repeat(5_000))));
-    records.push(CapturedRecord { key: None, ..record("", format!(r#"{{"text":"{MARKER}"}}"#)) });
+    records.push(event("dead", nested));
+    records.push(event("dead", [MARKER.as_bytes(), b"\xff\xfe"].concat()));
+    records.push(event("dead", format!(r#"{{"text":"{}"}}"#, MARKER.repeat(5_000))));
+    records.push(CapturedRecord { key: None, ..event("", format!(r#"{{"text":"{MARKER}"}}"#)) });
     let infinite = vec![("received_at_s".into(), Some(b"inf".to_vec()))];
-    records.push(CapturedRecord { headers: infinite, ..record("dead", format!(r#"{{"text":"{MARKER}"}}"#)) });
+    records.push(CapturedRecord { headers: infinite, ..event("dead", format!(r#"{{"text":"{MARKER}"}}"#)) });
     records
-}
-
-fn record(key: &str, value: impl Into<Vec<u8>>) -> CapturedRecord {
-    CapturedRecord {
-        topic: None,
-        partition: Partition(0),
-        offset: Offset(0),
-        timestamp: Some(expected::now()),
-        key: Some(key.into()),
-        value: Some(value.into()),
-        headers: Vec::new(),
-    }
 }
 
 #[track_caller]
@@ -133,7 +120,7 @@ fn markers_in_all_that_is_private_are_nowhere_at_the_most_verbose_level() {
         ("DUPLEX_LIMITS__RECORD_BYTES", "20000"),
         ("DUPLEX_STREAM_START__SOURCES", "session.created"),
     ];
-    let mut records: Vec<_> = events().iter().map(|event| record("s", event.to_string())).collect();
+    let mut records: Vec<_> = events().iter().map(|json| event("s", json.to_string())).collect();
     let dead = unreadable();
     records.extend(dead.iter().cloned());
     send_all(&deployment, &records);
@@ -150,7 +137,7 @@ fn markers_in_all_that_is_private_are_nowhere_at_the_most_verbose_level() {
 
     // Restored, finished, and seen by whoever looks.
     let service = deployment.start_ready("a", &settings);
-    send_all(&deployment, &[record("s", json!({"type": "session.closed", "reason": "done"}).to_string())]);
+    send_all(&deployment, &[event("s", json!({"type": "session.closed", "reason": "done"}).to_string())]);
     let mut judge = Judge::of(&deployment, "bundles");
     judge.read_until(1);
     until_true("the run view has it", || {

@@ -1,26 +1,12 @@
 //! A topic that falls silent: sessions end by the wall clock, once, and what comes after is late, restart or not.
 
-use duplex_collector::cli::capture::CapturedRecord;
-use duplex_collector::ids::{Offset, Partition};
 use serde_json::Value;
 
-use crate::topics::{Judge, send_all};
+use crate::deployment;
+use crate::topics::{Judge, event, send_all};
 use crate::wait::until_true;
-use crate::{deployment, expected};
 
 const SETTINGS: [(&str, &str); 1] = [("DUPLEX_SESSION__IDLE_TIMEOUT", "2s")];
-
-fn event(session: &str, json: &str) -> CapturedRecord {
-    CapturedRecord {
-        topic: None,
-        partition: Partition(0),
-        offset: Offset(0),
-        timestamp: Some(expected::now()),
-        key: Some(session.as_bytes().to_vec()),
-        value: Some(json.as_bytes().to_vec()),
-        headers: Vec::new(),
-    }
-}
 
 #[test]
 fn a_session_that_fell_silent_ends_once_and_its_late_events_are_late_after_a_restart_too() {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use duplex_collector::cli::capture::CapturedRecord;
+use duplex_collector::ids::{Offset as RecordOffset, Partition};
 use duplex_collector::kafka::{Settings, Writer};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -13,6 +14,7 @@ use rdkafka::message::{Headers as _, Message as _};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use serde_json::{Value, json};
 
+use crate::expected;
 use crate::service::Deployment;
 use crate::wait::{PATIENCE, until};
 
@@ -62,6 +64,19 @@ pub fn writer(deployment: &Deployment) -> Writer {
         properties: BTreeMap::new(),
     };
     Writer::new(&settings).expect("a writer")
+}
+
+/// An event of now.
+pub fn event(key: &str, value: impl Into<Vec<u8>>) -> CapturedRecord {
+    CapturedRecord {
+        topic: None,
+        partition: Partition(0),
+        offset: RecordOffset(0),
+        timestamp: Some(expected::now()),
+        key: Some(key.into()),
+        value: Some(value.into()),
+        headers: Vec::new(),
+    }
 }
 
 /// Sends a record to the events topic.
