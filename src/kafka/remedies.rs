@@ -21,7 +21,7 @@ const REMEDIES: [(&[&str], &str); 7] = [
         "the broker knows no such user with this secret and sasl.mechanism: mend sasl.username and sasl.password",
     ),
     (
-        &["connecting to a PLAINTEXT broker listener"],
+        &["connecting to a PLAINTEXT broker listener", "in state SSL_HANDSHAKE)"],
         "what listens there speaks no TLS: name the broker's TLS listener in kafka.bootstrap_servers",
     ),
     (
@@ -51,6 +51,9 @@ mod tests {
         let text = explained(refused);
         assert!(text.starts_with("ssl://b:1/bootstrap: SASL authentication error: Invalid: the broker"), "{text}");
         assert!(text.ends_with("mend sasl.username and sasl.password"), "{text}");
+        let closed =
+            "ssl://b:1/bootstrap: Disconnected: SSL connection closed by peer (after 1ms in state SSL_HANDSHAKE)";
+        assert!(explained(closed).contains("speaks no TLS"), "{}", explained(closed));
         assert_eq!(explained("Connect failed (after 1ms)"), "Connect failed (after 1ms)");
     }
 }
