@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use duplex_collector::collector::Settings;
+use duplex_collector::collector::{Limits, Settings};
 use duplex_collector::ids::{Offset, Partition, TopicPartition};
 use duplex_collector::task::{ChangelogState, PartitionTask, Record};
 use duplex_collector::time::Timestamp;
@@ -20,13 +20,15 @@ fn source() -> TopicPartition {
     TopicPartition { topic: "events".into(), partition: Partition(0) }
 }
 
-fn settings() -> Arc<Settings> {
-    Arc::new(Settings::default())
+/// Room for all, and for one session at a time that may not hold much.
+fn settings() -> [Arc<Settings>; 2] {
+    let tight = Limits { sessions: 1, state_bytes: 8 << 10, session_bytes: 4 << 10, ..Limits::default() };
+    [Limits::default(), tight].map(|limits| Arc::new(Settings { limits, ..Settings::default() }))
 }
 
 /// The bundles; with `restores`, each commit is followed by one.
-fn bundles(input: &[u8], restores: bool) -> Vec<Vec<u8>> {
-    let mut task = PartitionTask::new(source(), Offset(0), settings());
+fn bundles(input: &[u8], settings: &Arc<Settings>, restores: bool) -> Vec<Vec<u8>> {
+    let mut task = PartitionTask::new(source(), Offset(0), Arc::clone(settings));
     let (mut bundles, mut changelog) = (Vec::new(), BTreeMap::new());
     let mut at = Timestamp(1_700_000_000_000);
     for (line, offset) in input.split(|byte| *byte == b'\n').zip(0..) {
@@ -59,7 +61,7 @@ fn bundles(input: &[u8], restores: bool) -> Vec<Vec<u8>> {
             for (key, value) in &changelog {
                 state.apply(key, Some(value)).expect("the task's own changelog");
             }
-            task = PartitionTask::restore(source(), batch.next_offset, state, settings())
+            task = PartitionTask::restore(source(), batch.next_offset, state, Arc::clone(settings))
                 .expect("the task's own changelog");
         }
     }
@@ -72,9 +74,11 @@ fn bundles(input: &[u8], restores: bool) -> Vec<Vec<u8>> {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let undisturbed = bundles(input, false);
-    assert_eq!(bundles(input, true), undisturbed);
-    for bundle in undisturbed {
-        serde_json::from_slice::<serde_json::Value>(&bundle).expect("a bundle is JSON");
+    for settings in settings() {
+        let undisturbed = bundles(input, &settings, false);
+        assert_eq!(bundles(input, &settings, true), undisturbed);
+        for bundle in undisturbed {
+            serde_json::from_slice::<serde_json::Value>(&bundle).expect("a bundle is JSON");
+        }
     }
 });

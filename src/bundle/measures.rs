@@ -70,8 +70,8 @@ impl SessionMeasures {
             speaks: tallies.speaks,
             resumes: tallies.resumes,
             sequence_gaps: tallies.gaps,
-            overlaps: by_known_name(&tallies.overlap, overlap_action),
-            errors: by_known_name(&tallies.errors, error_code),
+            overlaps: by_known_name(tallies.overlap.counts(), overlap_action),
+            errors: by_known_name(tallies.errors.counts(), error_code),
             responses: responses.collect(),
         }
     }

@@ -34,7 +34,7 @@ pub fn counts(counts: &Counts) -> Table {
     add("records".into(), counts.records);
     let events: u64 = counts.events.values().sum();
     add("events".into(), events);
-    for (outcome, name) in [("duplicate", "duplicates"), ("late", "late events"), ("refused", "refused events")] {
+    for (outcome, name) in [("duplicate", "duplicates"), ("late", "late events")] {
         let n: u64 = counts.events.iter().filter(|((_, o), _)| o.as_str() == outcome).map(|(_, n)| n).sum();
         if n > 0 {
             add(format!("  {name}"), n);

@@ -16,6 +16,8 @@ pub enum EndReason {
     MaxDuration,
     /// The capture ended.
     EndOfInput,
+    /// The session made room for others: `limits.sessions` or `limits.state_bytes` was reached.
+    Evicted,
 }
 
 impl EndReason {
@@ -28,6 +30,7 @@ impl EndReason {
             Self::IdleTimeout => "idle_timeout",
             Self::MaxDuration => "max_duration",
             Self::EndOfInput => "end_of_input",
+            Self::Evicted => "evicted",
         }
     }
 }

@@ -7,6 +7,7 @@ mod playback;
 mod response;
 mod session;
 mod settings;
+mod size;
 mod snapshot;
 mod source;
 mod stream_start;

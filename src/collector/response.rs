@@ -110,7 +110,13 @@ impl WindowedFacts {
     /// Whether the event carried none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.created && !self.text && self.audio.is_none() && self.stages.is_empty() && self.request.is_none()
+        !self.created && !self.text && self.audio.is_none() && !self.has_metrics()
+    }
+
+    /// Whether the server's own metrics are among them: all else is of constant size.
+    #[must_use]
+    pub fn has_metrics(&self) -> bool {
+        !self.stages.is_empty() || self.request.is_some()
     }
 
     /// What holding them costs, in events: long interval lists count for more than one.

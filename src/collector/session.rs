@@ -5,7 +5,8 @@
 //!   Open ------------------------------------> Ending -------------------> bundle (closed, expired)
 //!     | last_event_at + idle_timeout ------------------------------------> bundle (idle_timeout)
 //!     | opened_at + max_duration ----------------------------------------> bundle (max_duration)
-//!     ` the capture ends ------------------------------------------------> bundle (end_of_input)
+//!     | the capture ends ------------------------------------------------> bundle (end_of_input)
+//!     ` others need its room --------------------------------------------> bundle (evicted)
 //! ```
 
 use std::collections::{BTreeSet, HashMap};
@@ -67,6 +68,8 @@ pub struct SessionCollector {
     /// Responses that changed since their last snapshot.
     pub(super) dirty: BTreeSet<u32>,
     pub(super) held: HeldSnapshots,
+    /// What `responses` and the facts that wait take, in bytes.
+    pub(super) parts_bytes: usize,
 }
 
 /// How much of the facts that wait for the stream start is in snapshots.
@@ -154,6 +157,7 @@ impl SessionCollector {
             by_id: HashMap::new(),
             dirty: BTreeSet::new(),
             held: HeldSnapshots::default(),
+            parts_bytes: 0,
         }
     }
 
@@ -190,9 +194,9 @@ impl SessionCollector {
         self.take_facts(event, at, settings);
         let start = &self.head.start;
         if start.chosen().is_none() {
-            let full = start.held_cost() >= limits.held_facts;
+            let full = start.held_cost() >= limits.held_facts || self.state_bytes() >= limits.session_bytes;
             self.head.truncated |= full;
-            if full || start.is_certain(&settings.stream_start_sources) {
+            if full || self.head.start.is_certain(&settings.stream_start_sources) {
                 self.settle(limits);
             }
         }
@@ -227,7 +231,7 @@ impl SessionCollector {
         match reason {
             EndReason::Closed | EndReason::Expired => self.head.ended.as_ref().map_or(now, |end| end.at),
             EndReason::IdleTimeout | EndReason::MaxDuration => self.next_deadline(settings),
-            EndReason::EndOfInput => now,
+            EndReason::EndOfInput | EndReason::Evicted => now,
         }
     }
 
@@ -235,6 +239,12 @@ impl SessionCollector {
     #[must_use]
     pub fn end_of_input(&self) -> EndReason {
         self.head.ended.as_ref().map_or(EndReason::EndOfInput, |end| end.reason)
+    }
+
+    /// The reason of a session that makes room for others: its own, where it has one; else it is cut off.
+    pub fn evict(&mut self) -> EndReason {
+        self.head.truncated |= self.head.ended.is_none();
+        self.head.ended.as_ref().map_or(EndReason::Evicted, |end| end.reason)
     }
 
     /// Settles what still waits, before the bundle is made.
@@ -275,7 +285,12 @@ impl SessionCollector {
             Kind::AudioDelta => event.audio_payload().and_then(decoded_len).unwrap_or(0),
             _ => 0,
         };
-        let facts = windowed_facts(event, self.head.duration_of_bytes_ms(bytes), settings, &mut self.head.truncated);
+        let mut facts =
+            windowed_facts(event, self.head.duration_of_bytes_ms(bytes), settings, &mut self.head.truncated);
+        if facts.has_metrics() && self.state_bytes() + facts.heap_bytes() > settings.limits.session_bytes {
+            (facts.stages, facts.request) = (Vec::new(), None);
+            self.head.truncated = true;
+        }
         let is_new_fact = match event.kind {
             Kind::ResponseDone => true,
             // Without any other fact it is no reason to know a response.
@@ -308,7 +323,10 @@ impl SessionCollector {
         let held = HeldFacts { at, ordinal: self.head.tallies.events, response: index, facts };
         match self.head.start.chosen() {
             Some(start) => self.apply(start, held, &settings.limits),
-            None => self.head.start.hold(held),
+            None => {
+                self.parts_bytes += held.state_bytes();
+                self.head.start.hold(held);
+            }
         }
     }
 
@@ -316,6 +334,7 @@ impl SessionCollector {
         let held = self.head.start.settle();
         let Some(start) = self.head.start.chosen() else { return };
         for facts in held {
+            self.parts_bytes -= facts.state_bytes();
             self.apply(start, facts, limits);
         }
     }
@@ -324,8 +343,11 @@ impl SessionCollector {
         let HeldFacts { at, ordinal, response, facts } = held;
         if at >= start.at {
             self.dirty.insert(response);
-            let truncated = self.responses[response as usize].apply(Moment { at, ordinal }, facts, limits);
-            self.head.truncated |= truncated;
+            let response = &mut self.responses[response as usize];
+            let grows = facts.has_metrics();
+            self.parts_bytes -= if grows { response.state_bytes() } else { 0 };
+            self.head.truncated |= response.apply(Moment { at, ordinal }, facts, limits);
+            self.parts_bytes += if grows { response.state_bytes() } else { 0 };
         }
     }
 
@@ -336,13 +358,17 @@ impl SessionCollector {
             return Some(*index);
         }
         let limits = &settings.limits;
-        if self.responses.len() >= limits.responses || id.len() > limits.text_bytes {
+        let response = (self.responses.len() < limits.responses && id.len() <= limits.text_bytes)
+            .then(|| ResponseFacts::new(ResponseId::from(&*id)))
+            .filter(|response| self.state_bytes() + response.state_bytes() <= limits.session_bytes);
+        let Some(response) = response else {
             self.head.truncated = true;
             return None;
-        }
+        };
         let index = self.head.responses;
-        let id = ResponseId::from(&*id);
-        self.responses.push(ResponseFacts::new(id.clone()));
+        let id = response.id.clone();
+        self.parts_bytes += response.state_bytes();
+        self.responses.push(response);
         self.by_id.insert(id, index);
         self.head.responses += 1;
         Some(index)

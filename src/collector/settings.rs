@@ -22,13 +22,19 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// Bounds. Reaching one marks the bundle `truncated`, but for the first two, and never ends the process.
+/// Bounds. Reaching one marks a bundle `truncated`, but for the first, which makes a dead letter, and never ends the
+/// process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Bytes of one record's value; a larger one is a dead letter.
     pub record_bytes: usize,
-    /// Sessions open at once in a partition.
+    /// Sessions open at once in a partition; past it one of them is evicted.
     pub sessions: usize,
+    /// Bytes of a partition's state. A fourth of them is for the markers of finished sessions, of which the oldest are
+    /// forgotten past it; past the rest open sessions are evicted.
+    pub state_bytes: usize,
+    /// Bytes of one session's state; past it new responses, stage metrics and request metrics are left out.
+    pub session_bytes: usize,
     /// Responses of one session.
     pub responses: usize,
     /// Facts held of one session until its stream start is known.
@@ -45,6 +51,20 @@ pub struct Limits {
     /// Bytes of a text that is kept: models, labels, codes, reasons. A longer one is cut; a response whose id is longer is
     /// left out.
     pub text_bytes: usize,
+}
+
+impl Limits {
+    /// The share of `state_bytes` that markers of finished sessions may take.
+    #[must_use]
+    pub fn marker_bytes(&self) -> usize {
+        self.state_bytes / 4
+    }
+
+    /// The share of `state_bytes` that is for open sessions.
+    #[must_use]
+    pub fn open_session_bytes(&self) -> usize {
+        self.state_bytes - self.marker_bytes()
+    }
 }
 
 impl Default for Settings {
@@ -70,6 +90,8 @@ impl Default for Limits {
         Self {
             record_bytes: 16 << 20,
             sessions: 1_000_000,
+            state_bytes: 256 << 20,
+            session_bytes: 32 << 20,
             responses: 10_000,
             held_facts: 512,
             error_codes: 32,

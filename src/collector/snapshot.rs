@@ -122,7 +122,10 @@ impl SessionCollector {
             return Err(SnapshotError::Damaged("its parts contradict each other".into()));
         }
         let by_id = restored.iter().zip(0..).map(|(response, index)| (response.id.clone(), index)).collect();
-        Ok(Self { id, head, responses: restored, by_id, dirty: Default::default(), held: in_snapshots })
+        let dirty = Default::default();
+        let mut session = Self { id, head, responses: restored, by_id, dirty, held: in_snapshots, parts_bytes: 0 };
+        session.parts_bytes = session.measure_parts();
+        Ok(session)
     }
 
     /// How many snapshots of held facts it has.

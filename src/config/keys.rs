@@ -44,7 +44,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Every key but those below [`PROPERTIES`].
-pub(super) static KEYS: [Key; 38] = [
+pub(super) static KEYS: [Key; 40] = [
     text("kafka.bootstrap_servers", |c| &mut c.kafka.bootstrap_servers, rules::servers),
     text("kafka.group_id", |c| &mut c.kafka.group_id, rules::group_id),
     text("kafka.instance", |c| &mut c.kafka.instance, rules::instance),
@@ -103,6 +103,8 @@ pub(super) static KEYS: [Key; 38] = [
     count("run.max_runs", |c| &mut c.run.max_runs, 1..=1_000),
     count("limits.record_bytes", |c| &mut c.session.limits.record_bytes, 1..=256 << 20),
     count("limits.sessions", |c| &mut c.session.limits.sessions, 1..=100_000_000),
+    count("limits.state_bytes", |c| &mut c.session.limits.state_bytes, 1 << 20..=1 << 40),
+    count("limits.session_bytes", |c| &mut c.session.limits.session_bytes, 1 << 16..=1 << 40),
     count("limits.responses", |c| &mut c.session.limits.responses, 1..=10_000_000),
     count("limits.held_facts", |c| &mut c.session.limits.held_facts, 1..=1_000_000),
     count("limits.error_codes", |c| &mut c.session.limits.error_codes, 1..=10_000),

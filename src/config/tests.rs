@@ -109,6 +109,8 @@ fn every_key_can_be_set_in_the_file() {
         [limits]
         record_bytes = 0x10
         sessions = 2
+        state_bytes = 1_048_576
+        session_bytes = 65_536
         responses = 3
         held_facts = 4
         error_codes = 5
@@ -155,6 +157,8 @@ fn every_key_can_be_set_in_the_file() {
             limits: collector::Limits {
                 record_bytes: 16,
                 sessions: 2,
+                state_bytes: 1 << 20,
+                session_bytes: 1 << 16,
                 responses: 3,
                 held_facts: 4,
                 error_codes: 5,
@@ -286,6 +290,8 @@ fn every_value_out_of_range_is_refused_with_what_it_must_be() {
         ("run.windows", "30s", r#"must be up to 5 different durations of 1m to 7days such as ["5m", "1h"]"#),
         ("limits.record_bytes", "268435457", "must be 1 to 268435456"),
         ("limits.sessions", "0", "must be 1 to 100000000"),
+        ("limits.state_bytes", "1048575", "must be 1048576 to 1099511627776"),
+        ("limits.session_bytes", "65535", "must be 65536 to 1099511627776"),
         ("limits.responses", "0", "must be 1 to 10000000"),
         ("limits.held_facts", "0", "must be 1 to 1000000"),
         ("limits.error_codes", "0", "must be 1 to 10000"),
@@ -337,6 +343,16 @@ fn a_session_may_last_as_long_as_it_may_be_idle() {
     assert_eq!(
         problems("session.idle_timeout = \"7h\"\n", &[], &[]),
         ["`session.max_duration` \"6h\" (the default) must be at least `session.idle_timeout`, 7h"]
+    );
+}
+
+#[test]
+fn one_session_leaves_room_for_others() {
+    assert_eq!(
+        problems("[limits]\nstate_bytes = 67108864\n", &[], &[]),
+        [
+            "`limits.session_bytes` 33554432 (the default) must be at most 25165824, three eighths of `limits.state_bytes`, 67108864"
+        ]
     );
 }
 

@@ -26,6 +26,7 @@ pub(super) fn settle(layers: Layers, read_secret: fn(&Path) -> io::Result<String
         check.instance_is_known();
         check.topics_differ();
         check.sessions_can_grow_idle();
+        check.a_session_fits();
     }
     if check.problems.is_empty() { Ok(check.config) } else { Err(Problems(check.problems)) }
 }
@@ -107,6 +108,16 @@ impl Check {
                 _ => "or records of two kinds lie in one topic",
             };
             self.report(path, format!(r#"must differ from `{twin}` in more than "." and "_", {reason}"#));
+        }
+    }
+
+    fn a_session_fits(&mut self) {
+        let limits = &self.config.session.limits;
+        let most = limits.open_session_bytes() / 2;
+        let path = "limits.session_bytes";
+        if limits.session_bytes > most && self.are_sound(&[path, "limits.state_bytes"]) {
+            let of = limits.state_bytes;
+            self.report(path, format!("must be at most {most}, three eighths of `limits.state_bytes`, {of}"));
         }
     }
 

@@ -31,6 +31,7 @@ pub(super) struct Catalog {
     pub sessions_finished: IntCounterVec,
     pub bundles: IntCounter,
     pub bundles_truncated: IntCounter,
+    pub markers_evicted: IntCounter,
     pub unreadable_values: IntCounter,
     pub commits: IntCounter,
     pub commit_duration: Histogram,
@@ -41,6 +42,7 @@ pub(super) struct Catalog {
     pub sessions: SessionFamilies,
     pub restore_records_left: IntGaugeVec,
     pub sessions_open: IntGaugeVec,
+    pub state_bytes: IntGaugeVec,
     pub lag_records: IntGaugeVec,
     pub lag_seconds: GaugeVec,
     pub partitions_restoring: IntGauge,
@@ -75,7 +77,7 @@ impl Catalog {
             events: to.counters(
                 "duplex_events_total",
                 "Events by class and by what became of them: accepted, duplicate (a replay), late (its session has \
-                 ended), refused (no room for another session).",
+                 ended).",
                 &["class", "outcome"],
             ),
             dead_letters: to.counters(
@@ -86,11 +88,16 @@ impl Catalog {
             sessions_opened: to.counter("duplex_sessions_opened_total", "Sessions whose first event was read."),
             sessions_finished: to.counters(
                 "duplex_sessions_finished_total",
-                "Sessions that ended, by how.",
+                "Sessions that ended, by how; evicted ones made room for others.",
                 &["end_reason"],
             ),
             bundles: to.counter("duplex_bundles_total", "Bundles written, one for each finished session."),
             bundles_truncated: to.counter("duplex_bundles_truncated_total", "Bundles whose session reached a limit."),
+            markers_evicted: to.counter(
+                "duplex_markers_evicted_total",
+                "Markers of finished sessions that were forgotten before session.closed_retention, for want of room: a late \
+                 event may open its session anew.",
+            ),
             unreadable_values: to.counter(
                 "duplex_unreadable_values_total",
                 "Metric values in events that could not be read and stand as 0 in their bundle.",
@@ -121,6 +128,12 @@ impl Catalog {
             sessions_open: to.int_gauges(
                 "duplex_sessions_open",
                 "Sessions open after the last commit of a partition, or its restore.",
+                &["partition"],
+            ),
+            state_bytes: to.int_gauges(
+                "duplex_state_bytes",
+                "Bytes that a partition's state takes at most, after its last commit or restore; limits.state_bytes is the \
+                 ceiling.",
                 &["partition"],
             ),
             lag_records: to.int_gauges(

@@ -18,10 +18,16 @@ pub(super) const EVENT_CLASSES: [EventClass; 10] = [
     EventClass::Other,
 ];
 
-pub(super) const OUTCOMES: [Outcome; 4] = [Outcome::Accepted, Outcome::Duplicate, Outcome::Late, Outcome::Refused];
+pub(super) const OUTCOMES: [Outcome; 3] = [Outcome::Accepted, Outcome::Duplicate, Outcome::Late];
 
-pub(super) const END_REASONS: [EndReason; 5] =
-    [EndReason::Closed, EndReason::Expired, EndReason::IdleTimeout, EndReason::MaxDuration, EndReason::EndOfInput];
+pub(super) const END_REASONS: [EndReason; 6] = [
+    EndReason::Closed,
+    EndReason::Expired,
+    EndReason::IdleTimeout,
+    EndReason::MaxDuration,
+    EndReason::EndOfInput,
+    EndReason::Evicted,
+];
 
 pub(super) const FINAL_STATUSES: [FinalStatus; 5] = [
     FinalStatus::Completed,
@@ -63,7 +69,6 @@ mod tests {
             Outcome::Accepted => 0,
             Outcome::Duplicate => 1,
             Outcome::Late => 2,
-            Outcome::Refused => 3,
         }
     }
 
@@ -74,6 +79,7 @@ mod tests {
             EndReason::IdleTimeout => 2,
             EndReason::MaxDuration => 3,
             EndReason::EndOfInput => 4,
+            EndReason::Evicted => 5,
         }
     }
 

@@ -10,7 +10,7 @@ use super::health::{self, Health};
 use super::registry::Metrics;
 use super::worker_health::WorkerHealth;
 use crate::ids::{Offset, Partition};
-use crate::task::Counts;
+use crate::task::{Counts, StateSize};
 use crate::worker::{Committed, Lag, Observer, QueuedBytes, Step, TaskState};
 
 /// One worker's observer.
@@ -56,6 +56,7 @@ impl WorkerObserver {
             catalog.sessions_finished.with_label_values(&[reason.as_str()]).inc_by(*n);
         }
         catalog.bundles_truncated.inc_by(counts.truncated);
+        catalog.markers_evicted.inc_by(counts.markers_evicted);
         catalog.unreadable_values.inc_by(counts.unreadable_values);
     }
 
@@ -82,10 +83,12 @@ impl WorkerObserver {
         }
     }
 
-    fn tell_open(&self, partition: Partition, sessions: usize) {
+    fn tell_state(&self, partition: Partition, state: StateSize) {
         if self.owns(partition) {
-            let open = i64::try_from(sessions).unwrap_or(i64::MAX);
-            self.metrics.catalog().sessions_open.with_label_values(&[partition.to_string()]).set(open);
+            let (catalog, label) = (self.metrics.catalog(), [partition.to_string()]);
+            let [open, bytes] = [state.open_sessions, state.bytes].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+            catalog.sessions_open.with_label_values(&label).set(open);
+            catalog.state_bytes.with_label_values(&label).set(bytes);
         }
     }
 
@@ -108,6 +111,7 @@ impl WorkerObserver {
         let label = partition.to_string();
         // An error says that there was no series.
         let _ = catalog.sessions_open.remove_label_values(&[&label]);
+        let _ = catalog.state_bytes.remove_label_values(&[&label]);
         let _ = catalog.lag_records.remove_label_values(&[&label]);
         let _ = catalog.lag_seconds.remove_label_values(&[&label]);
         let _ = catalog.restore_records_left.remove_label_values(&[&label]);
@@ -128,8 +132,8 @@ impl Observer for WorkerObserver {
         catalog.bundles.inc_by(commit.bundles as u64);
         catalog.changelog_records.inc_by(commit.changelog_records as u64);
         catalog.changelog_bytes.inc_by(commit.changelog_bytes as u64);
-        for (partition, open) in commit.open_sessions {
-            self.tell_open(*partition, *open);
+        for (partition, state) in commit.state {
+            self.tell_state(*partition, *state);
         }
     }
 
@@ -161,8 +165,8 @@ impl Observer for WorkerObserver {
         }
     }
 
-    fn restored(&mut self, partition: Partition, open_sessions: usize) {
-        self.tell_open(partition, open_sessions);
+    fn restored(&mut self, partition: Partition, state: StateSize) {
+        self.tell_state(partition, state);
     }
 
     fn lag(&mut self, partition: Partition, lag: Lag) {
@@ -241,11 +245,16 @@ mod tests {
             sessions_opened: 3,
             sessions_finished: [(EndReason::Closed, 2)].into(),
             truncated: 1,
+            markers_evicted: 5,
             unreadable_values: 4,
         }
     }
 
-    fn commit<'a>(counts: &'a Counts, open_sessions: &'a [(Partition, usize)]) -> Committed<'a> {
+    fn state(open_sessions: usize) -> StateSize {
+        StateSize { open_sessions, bytes: open_sessions * 1000 }
+    }
+
+    fn commit<'a>(counts: &'a Counts, state: &'a [(Partition, StateSize)]) -> Committed<'a> {
         Committed {
             counts,
             finished: &[],
@@ -254,7 +263,7 @@ mod tests {
             changelog_records: 6,
             changelog_bytes: 600,
             took: Duration::from_millis(20),
-            open_sessions,
+            state,
         }
     }
 
@@ -284,7 +293,7 @@ mod tests {
         );
         let finished = FinishedSession { ended_at: Timestamp(7_000), measures: SessionMeasures::default() };
 
-        worker.committed(&Committed { finished: &[&finished], ..commit(&counts(), &[(P0, 1)]) });
+        worker.committed(&Committed { finished: &[&finished], ..commit(&counts(), &[(P0, state(1))]) });
         for line in [
             "duplex_records_total 9",
             "duplex_record_bytes_total 900",
@@ -297,11 +306,13 @@ mod tests {
             "duplex_sessions_finished_total{end_reason=\"closed\"} 2",
             "duplex_bundles_total 2",
             "duplex_bundles_truncated_total 1",
+            "duplex_markers_evicted_total 5",
             "duplex_unreadable_values_total 4",
             "duplex_commits_total 1",
             "duplex_changelog_records_total 6",
             "duplex_changelog_bytes_total 600",
             "duplex_sessions_open{partition=\"0\"} 1",
+            "duplex_state_bytes{partition=\"0\"} 1000",
             "duplex_sessions_without_audio_total 1",
             "duplex_bundle_latency_seconds_sum 3",
             "duplex_commit_duration_seconds_bucket{le=\"0.01\"} 0",
@@ -319,10 +330,10 @@ mod tests {
             worker.task(partition, TaskState::Running, 0);
             worker.lag(partition, Lag { records: 7, seconds: 1.5 });
         }
-        worker.committed(&commit(&counts(), &[(P0, 1), (P1, 2)]));
+        worker.committed(&commit(&counts(), &[(P0, state(1)), (P1, state(2))]));
         worker.task(P0, TaskState::Closed, 0);
         // What still arrives for a closed task has no effect.
-        worker.committed(&commit(&counts(), &[(P0, 1)]));
+        worker.committed(&commit(&counts(), &[(P0, state(1))]));
         worker.lag(P0, Lag { records: 7, seconds: 1.5 });
         assert_eq!(process.series("duplex_sessions_open{"), ["duplex_sessions_open{partition=\"1\"} 2"]);
         assert_eq!(
@@ -396,7 +407,7 @@ mod tests {
         let process = Process::new();
         let mut worker = process.worker();
         worker.task(P0, TaskState::Running, 7);
-        worker.restored(P0, 30);
+        worker.restored(P0, state(30));
         assert_eq!(process.series("duplex_sessions_open{"), ["duplex_sessions_open{partition=\"0\"} 30"]);
         worker.task(P0, TaskState::Closed, 0);
         assert_eq!(process.series("duplex_sessions_open{"), [""; 0]);

@@ -70,8 +70,6 @@ pub enum Outcome {
     Duplicate,
     /// Its session's bundle was already written (contract.md section 7).
     Late,
-    /// No room was left for another open session (`limits.sessions`).
-    Refused,
 }
 
 impl Outcome {
@@ -82,7 +80,6 @@ impl Outcome {
             Self::Accepted => "accepted",
             Self::Duplicate => "duplicate",
             Self::Late => "late",
-            Self::Refused => "refused",
         }
     }
 }
@@ -101,6 +98,8 @@ pub struct Counts {
     pub sessions_finished: BTreeMap<EndReason, u64>,
     /// Bundles whose session hit a limit.
     pub truncated: u64,
+    /// Markers of finished sessions that were forgotten before their time, for want of room.
+    pub markers_evicted: u64,
     /// Metric values that could not be read and stand as 0 (contract.md section 3).
     pub unreadable_values: u64,
 }
@@ -113,6 +112,7 @@ impl Counts {
         self.tombstones += other.tombstones;
         self.sessions_opened += other.sessions_opened;
         self.truncated += other.truncated;
+        self.markers_evicted += other.markers_evicted;
         self.unreadable_values += other.unreadable_values;
         for (key, n) in &other.events {
             *self.events.entry(*key).or_default() += n;

@@ -141,19 +141,17 @@ impl ChangelogState {
         Ok(())
     }
 
-    /// The open sessions.
+    /// The open sessions, each in place of its snapshots.
     ///
     /// # Errors
-    /// When a snapshot is damaged or one of a session's responses is missing.
-    pub fn into_sessions(mut self) -> Result<Vec<SessionCollector>, RestoreError> {
-        self.heads
-            .iter()
-            .map(|(id, head)| {
-                let [held, responses] = [&mut self.held, &mut self.responses].map(|parts| parts.take(id));
-                SessionCollector::restore(id.clone(), head, slices(&held), slices(&responses))
-                    .map_err(|source| RestoreError::Snapshot { what: "an open session", source })
-            })
-            .collect()
+    /// Where a snapshot is damaged or one of a session's responses is missing.
+    pub fn into_sessions(self) -> impl Iterator<Item = Result<SessionCollector, RestoreError>> {
+        let Self { heads, mut held, mut responses, .. } = self;
+        heads.into_iter().map(move |(id, head)| {
+            let [held, responses] = [&mut held, &mut responses].map(|parts| parts.take(&id));
+            SessionCollector::restore(id, &head, slices(&held), slices(&responses))
+                .map_err(|source| RestoreError::Snapshot { what: "an open session", source })
+        })
     }
 }
 

@@ -6,7 +6,9 @@ mod batch;
 mod changelog;
 mod checkpoint;
 mod clock;
+mod closed_sessions;
 mod identify;
+mod open_sessions;
 mod partition;
 mod record;
 #[cfg(test)]
@@ -15,5 +17,5 @@ mod tests;
 pub use batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome};
 pub use changelog::{ChangelogState, ClosedMarker, Key};
 pub use checkpoint::{Checkpoint, CommittedOffset, RestoreError};
-pub use partition::PartitionTask;
+pub use partition::{PartitionTask, StateSize};
 pub use record::{Header, Record};

@@ -6,7 +6,6 @@
 //! What is prepared is taken for committed. A transaction that fails takes the whole task with it: the next one is
 //! restored from what the changelog says.
 
-use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,9 @@ use super::batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, Fini
 use super::changelog::{ChangelogState, ClosedMarker, Key};
 use super::checkpoint::{Checkpoint, RestoreError};
 use super::clock::TaskClock;
+use super::closed_sessions::ClosedSessions;
 use super::identify;
+use super::open_sessions::{Open, OpenSessions};
 use super::record::Record;
 use crate::bundle::assemble;
 use crate::collector::{Arrival, EndReason, Handled, SessionCollector, Settings, Snapshot};
@@ -27,7 +28,7 @@ use crate::wire::{Decoder, Error, Event, Kind};
 const TIME_SNAPSHOT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Bytes that the ends of sessions may put into one batch: after a jump in time all are due at once.
-const MAX_FIRED_BYTES: usize = 16 << 20;
+const MAX_ENDED_BYTES: usize = 16 << 20;
 
 /// What a tombstone or marker counts for among those.
 const TOMBSTONE_BYTES: usize = 64;
@@ -39,28 +40,20 @@ pub struct PartitionTask {
     settings: Arc<Settings>,
     decoder: Decoder,
     clock: TaskClock,
-    sessions: HashMap<SessionId, Open>,
-    closed: HashMap<SessionId, ClosedMarker>,
-    /// The earliest time each session or marker is to be looked at. A deadline that moves away leaves its timer, which
-    /// then looks too early; one that comes nearer, as at a session's end, moves it.
-    timers: BTreeSet<(Timestamp, SessionId)>,
+    open: OpenSessions,
+    closed: ClosedSessions,
     next_offset: Offset,
     pending: Pending,
     /// The time as the changelog has it.
     recorded_time: Option<Timestamp>,
 }
 
-#[derive(Debug)]
-struct Open {
-    session: SessionCollector,
-    timer: Timestamp,
-    /// How many of its responses the changelog has; `None` where it has nothing of the session.
-    in_changelog: Option<u32>,
-    /// It changed since the last batch.
-    is_dirty: bool,
-    /// The last of its records that its restored state holds. Without transactions offsets may be behind the state, and
-    /// records up to this one come again.
-    restored_to: Option<Offset>,
+/// What a partition's state comes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StateSize {
+    pub open_sessions: usize,
+    /// Bytes that it takes at most, markers of finished sessions included, as `limits.state_bytes` counts them.
+    pub bytes: usize,
 }
 
 /// What the next commit will carry.
@@ -92,24 +85,20 @@ impl PartitionTask {
             source,
             decoder: Decoder::new(settings.limits.record_bytes),
             clock: recorded_time.map(TaskClock::at).unwrap_or_default(),
-            sessions: HashMap::new(),
-            closed: HashMap::new(),
-            timers: BTreeSet::new(),
+            open: OpenSessions::new(),
+            closed: ClosedSessions::default(),
             next_offset,
             pending: Pending::default(),
             recorded_time,
             settings,
         };
         for (id, marker) in closed.into_iter().filter(|_| !fault::is_on(Fault::ForgetClosedMarkers)) {
-            task.timers.insert((marker.until, id.clone()));
             task.closed.insert(id, marker);
         }
-        for session in state.into_sessions()? {
-            let (id, in_changelog) = (session.id().clone(), Some(session.response_count()));
-            let timer = session.next_deadline(&task.settings);
-            let restored_to = Some(session.head().last_offset);
-            task.timers.insert((timer, id.clone()));
-            task.sessions.insert(id, Open { session, timer, in_changelog, is_dirty: false, restored_to });
+        for session in state.into_sessions() {
+            let session = session?;
+            let (responses, last_offset) = (session.response_count(), session.head().last_offset);
+            task.open.insert(session, Some(responses), Some(last_offset), &task.settings);
         }
         Ok(task)
     }
@@ -123,7 +112,7 @@ impl PartitionTask {
     /// Takes the next record. `wall` is the wall clock, which bounds the record's timestamp.
     pub fn process(&mut self, record: &Record<'_>, wall: Timestamp) {
         let now = self.clock.observe(record.timestamp, wall, self.settings.clock_tolerance);
-        self.fire_timers(now, MAX_FIRED_BYTES);
+        self.end_due(now, MAX_ENDED_BYTES);
         self.next_offset = record.offset.next();
         let counts = &mut self.pending.counts;
         counts.records += 1;
@@ -143,19 +132,18 @@ impl PartitionTask {
     /// Lets time pass while the partition has nothing to read.
     pub fn advance(&mut self, elapsed: Duration) {
         if let Some(now) = self.clock.advance(elapsed) {
-            self.fire_timers(now, MAX_FIRED_BYTES);
+            self.end_due(now, MAX_ENDED_BYTES);
         }
     }
 
     /// Ends every open session: the capture is over.
     pub fn end_of_input(&mut self) {
         let now = self.clock.now().unwrap_or_default();
-        self.fire_timers(now, usize::MAX);
-        let mut open: Vec<_> = self.sessions.keys().cloned().collect();
+        self.end_due(now, usize::MAX);
+        let mut open: Vec<_> = self.open.ids().cloned().collect();
         open.sort_unstable();
         for id in open {
-            let reason = self.sessions[&id].session.end_of_input();
-            self.finish(&id, reason, now);
+            self.finish(&id, now, |session| session.end_of_input());
         }
     }
 
@@ -163,7 +151,7 @@ impl PartitionTask {
     pub fn prepare_commit(&mut self) -> Option<CommitBatch> {
         let now = self.clock.now();
         let time_is_due = match (now, self.recorded_time) {
-            (Some(now), Some(recorded)) => now.since(recorded) >= TIME_SNAPSHOT_INTERVAL && !self.sessions.is_empty(),
+            (Some(now), Some(recorded)) => now.since(recorded) >= TIME_SNAPSHOT_INTERVAL && self.open.len() > 0,
             _ => false,
         };
         let Pending { bundles, mut changelog, dead_letters, counts, finished, mut dirty, .. } =
@@ -174,7 +162,7 @@ impl PartitionTask {
         dirty.sort_unstable();
         for id in dirty.iter().skip(usize::from(fault::is_on(Fault::SkipDirtySession))) {
             // Those that ended since have their tombstones already; one that ended and opened again comes twice.
-            if let Some(open) = self.sessions.get_mut(id).filter(|open| open.is_dirty) {
+            if let Some(open) = self.open.get_mut(id.as_str()).filter(|open| open.is_dirty) {
                 open.is_dirty = false;
                 let Snapshot { head, responses, held, released } = open.session.snapshot();
                 let id = id.as_str();
@@ -191,7 +179,7 @@ impl PartitionTask {
         changelog.push(Key::Checkpoint.put(&Checkpoint {
             now: now.filter(|_| !fault::is_on(Fault::ForgetTime)),
             next_offset: self.next_offset,
-            open_sessions: count(self.sessions.len()),
+            open_sessions: count(self.open.len()),
             closed_sessions: count(self.closed.len()),
         }));
         Some(CommitBatch {
@@ -220,7 +208,13 @@ impl PartitionTask {
     /// How many sessions are open.
     #[must_use]
     pub fn open_sessions(&self) -> usize {
-        self.sessions.len()
+        self.open.len()
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn state_size(&self) -> StateSize {
+        StateSize { open_sessions: self.open.len(), bytes: self.open.bytes() + self.closed.bytes() }
     }
 
     fn handle(&mut self, record: &Record<'_>, event: &Event<'_>, now: Timestamp) -> Result<(), Error> {
@@ -228,90 +222,82 @@ impl PartitionTask {
         let (received_at_s, clock) = identify::receive_time(record, event)?;
         let labels = identify::labels(record);
         let arrival = Arrival { received_at_s, clock, timestamp: record.timestamp, now, offset: record.offset, labels };
-        if self.timers.first().is_some_and(|(due, _)| *due <= now) {
-            self.end_if_overdue(&id, now);
+        if let Some(reason) = self.open.overdue(&id, now, &self.settings) {
+            self.finish(&SessionId::from(&*id), now, |_| reason);
         }
-        let outcome = if let Some(open) = self.sessions.get_mut(&*id) {
+        let settings = Arc::clone(&self.settings);
+        let taken = self.open.update(&id, &settings, |open| {
             if open.restored_to.is_some_and(|offset| record.offset <= offset) {
-                *self.pending.counts.events.entry((event.kind.class(), Outcome::Duplicate)).or_default() += 1;
-                return Ok(());
-            }
-            let handled = open.session.handle_event(event, &arrival, &self.settings);
-            let deadline = open.session.next_deadline(&self.settings);
-            if deadline < open.timer {
-                let id = open.session.id();
-                self.timers.remove(&(open.timer, id.clone()));
-                self.timers.insert((deadline, id.clone()));
-                open.timer = deadline;
+                return Outcome::Duplicate;
             }
             if !open.is_dirty {
                 open.is_dirty = true;
                 self.pending.dirty.push(open.session.id().clone());
             }
-            handled.into()
-        } else if self.closed.get(&*id).is_some_and(|marker| marker.until > now) && event.kind != Kind::SessionCreated {
-            Outcome::Late
-        } else if self.sessions.len() >= self.settings.limits.sessions {
-            Outcome::Refused
-        } else {
-            self.open(SessionId::from(&*id), event, &arrival)
+            open.session.handle_event(event, &arrival, &settings).into()
+        });
+        let outcome = match taken {
+            Some(outcome) => outcome,
+            None if event.kind != Kind::SessionCreated && self.closed.has(&id, now) => Outcome::Late,
+            None => self.open_session(SessionId::from(&*id), event, &arrival),
         };
         *self.pending.counts.events.entry((event.kind.class(), outcome)).or_default() += 1;
+        self.make_room(now);
         Ok(())
     }
 
-    fn open(&mut self, id: SessionId, event: &Event<'_>, arrival: &Arrival<'_>) -> Outcome {
-        if let Some(marker) = self.closed.remove(&id) {
-            self.timers.remove(&(marker.until, id.clone()));
+    fn open_session(&mut self, id: SessionId, event: &Event<'_>, arrival: &Arrival<'_>) -> Outcome {
+        if self.closed.remove(id.as_str()) {
             self.pending.changelog.push(Key::Closed(id.as_str()).tombstone());
         }
         let mut session = SessionCollector::open(id.clone(), arrival);
         let handled = session.handle_event(event, arrival, &self.settings);
-        let timer = session.next_deadline(&self.settings);
-        self.timers.insert((timer, id.clone()));
-        self.sessions
-            .insert(id.clone(), Open { session, timer, in_changelog: None, is_dirty: true, restored_to: None });
+        self.open.insert(session, None, None, &self.settings);
+        self.open.get_mut(id.as_str()).expect("it was just opened").is_dirty = true;
         self.pending.counts.sessions_opened += 1;
         self.pending.dirty.push(id);
         handled.into()
     }
 
-    /// Ends what is due, up to `max_bytes` of effects: the rest is for the next record or the next span of silence, and so
-    /// for another transaction.
-    fn fire_timers(&mut self, now: Timestamp, max_bytes: usize) {
-        while let Some((due, _)) = self.timers.first().filter(|(due, _)| *due <= now) {
-            if self.pending.bytes >= max_bytes {
-                return;
-            }
-            let due = *due;
-            let (_, id) = self.timers.pop_first().expect("the first timer is there");
-            if let Some(open) = self.sessions.get_mut(&id) {
-                match open.session.handle_timeout(now, &self.settings) {
-                    Some(reason) => self.finish(&id, reason, now),
-                    None => {
-                        open.timer = open.session.next_deadline(&self.settings);
-                        self.timers.insert((open.timer, id));
-                    }
-                }
-            } else if self.closed.get(&id).is_some_and(|marker| marker.until == due) {
-                self.closed.remove(&id);
-                self.pending.changelog.push(Key::Closed(id.as_str()).tombstone());
+    /// Ends and forgets what is due, up to `max_bytes` of effects: the rest is for the next record or the next span of
+    /// silence, and so for another transaction.
+    fn end_due(&mut self, now: Timestamp, max_bytes: usize) {
+        while self.pending.bytes < max_bytes
+            && let Some((id, reason)) = self.open.next_due(now, &self.settings)
+        {
+            self.finish(&id, now, |_| reason);
+        }
+        while self.pending.bytes < max_bytes
+            && let Some(id) = self.closed.pop_due(now)
+        {
+            self.forget(&id);
+        }
+    }
+
+    /// Ends sessions before their time where there are more than a limit allows, or they take more.
+    ///
+    /// Whatever is due anyway goes first: then it does not matter how far [`Self::end_due`] had come.
+    fn make_room(&mut self, now: Timestamp) {
+        let limits = &self.settings.limits;
+        let (max_sessions, max_bytes) = (limits.sessions, limits.open_session_bytes());
+        while self.open.len() > max_sessions || self.open.bytes() > max_bytes {
+            if let Some((id, reason)) = self.open.next_due(now, &self.settings) {
+                self.finish(&id, now, |_| reason);
+            } else if let Some(id) = self.open.first_to_leave(self.next_offset, &self.settings) {
+                self.finish(&id, now, SessionCollector::evict);
             }
         }
     }
 
-    /// A session whose time is up ends before its next event, though its timer waits for its turn.
-    fn end_if_overdue(&mut self, id: &str, now: Timestamp) {
-        let reason = self.sessions.get(id).and_then(|open| open.session.handle_timeout(now, &self.settings));
-        if let Some(reason) = reason {
-            self.finish(&SessionId::from(id), reason, now);
-        }
+    fn forget(&mut self, id: &SessionId) {
+        self.pending.bytes += TOMBSTONE_BYTES;
+        self.pending.changelog.push(Key::Closed(id.as_str()).tombstone());
     }
 
     /// Writes a session's bundle and leaves a marker in its place.
-    fn finish(&mut self, id: &SessionId, reason: EndReason, now: Timestamp) {
-        let Open { mut session, timer, in_changelog, .. } = self.sessions.remove(id).expect("a session ends once");
-        self.timers.remove(&(timer, id.clone()));
+    fn finish(&mut self, id: &SessionId, now: Timestamp, end: impl FnOnce(&mut SessionCollector) -> EndReason) {
+        let Open { mut session, in_changelog, .. } = self.open.remove(id).expect("a session ends once");
+        let reason = end(&mut session);
         let ended_at = session.ended_at(reason, now, &self.settings);
         let held = session.held_snapshots();
         session.finish(&self.settings);
@@ -328,7 +314,6 @@ impl PartitionTask {
         if fault::is_on(Fault::ForgetIdleEnd) && reason == EndReason::IdleTimeout {
             pending.changelog.truncate(recorded);
         }
-        self.timers.insert((marker.until, id.clone()));
         self.closed.insert(id.clone(), marker);
         pending.counts.truncated += u64::from(assembled.truncated);
         pending.counts.unreadable_values += assembled.unreadable_values;
@@ -337,12 +322,18 @@ impl PartitionTask {
         pending.bytes += TOMBSTONE_BYTES * (2 + in_changelog.unwrap_or(0) as usize + held as usize);
         pending.finished.push(FinishedSession { ended_at, measures: assembled.measures });
         pending.bundles.push(Bundle { session_id: id.clone(), end_reason: reason, json: assembled.json });
+        while self.closed.bytes() > self.settings.limits.marker_bytes()
+            && let Some(id) = self.closed.pop_oldest()
+        {
+            self.pending.counts.markers_evicted += 1;
+            self.forget(&id);
+        }
     }
 
     fn dead_letter(&mut self, record: &Record<'_>, value: &[u8], e: Error) {
         let pending = &mut self.pending;
         *pending.counts.dead_letters.entry(e.reason).or_default() += 1;
-        pending.bytes += value.len();
+        pending.bytes += record.bytes();
         pending.dead_letters.push(DeadLetter {
             reason: e.reason,
             detail: e.detail,

@@ -31,6 +31,13 @@ impl<'a> Record<'a> {
         self.headers.iter().rev().find(|header| header.name == name).and_then(|header| header.value)
     }
 
+    /// Bytes of its key, its value and its headers.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let headers = self.headers.iter().map(|header| header.name.len() + header.value.map_or(0, <[u8]>::len));
+        self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len) + headers.sum::<usize>()
+    }
+
     /// The last header of that name, where it is UTF-8.
     #[must_use]
     pub fn header_str(&self, name: &str) -> Option<&'a str> {

@@ -40,6 +40,14 @@ impl RequestMetrics {
         metrics
     }
 
+    /// Bytes that it takes beside itself.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let origin = self.measurement_origin.as_ref();
+        let texts = origin.into_iter().flat_map(|origin| [&origin.ttft, &origin.ttfp]).flatten();
+        texts.map(String::len).sum()
+    }
+
     /// Merges a later object into this one key by key: the later wins, `null` included.
     pub fn merge(&mut self, later: Self) {
         let Self { ttft_ms, ttfp_ms, measurement_origin } = later;

@@ -96,6 +96,13 @@ impl StageSnapshot {
         self.vllm_itls_ms.values.len() + self.inter_output_latencies_ms.values.len()
     }
 
+    /// Bytes that it takes beside itself.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        let labels = [&self.final_output_type, &self.output_unit_type].into_iter().flatten();
+        labels.map(String::len).sum::<usize>() + self.interval_values() * size_of::<f64>()
+    }
+
     fn read(&mut self, reader: &mut Reader<'_>, limits: StageLimits, truncated: &mut bool) -> JiterResult<bool> {
         reader.object(|reader, key| {
             let scalar = match key.0 {
@@ -156,6 +163,7 @@ impl Intervals {
                 None => {}
             }
         })?;
+        self.values.shrink_to_fit();
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::commit::Step;
 use crate::ids::{Offset, Partition};
-use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, FinishedSession, Record};
+use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, FinishedSession, Record, StateSize};
 use crate::time::Timestamp;
 
 /// What went wrong at the broker, by what the caller must do.
@@ -217,8 +217,8 @@ pub struct Committed<'a> {
     pub changelog_bytes: usize,
     /// From the begin of the transaction to its commit.
     pub took: Duration,
-    /// Per partition of the commit: sessions open after it.
-    pub open_sessions: &'a [(Partition, usize)],
+    /// Per partition of the worker: what it holds after the commit.
+    pub state: &'a [(Partition, StateSize)],
 }
 
 /// How far behind its partition's end a task is.
@@ -250,8 +250,8 @@ pub trait Observer {
     fn task(&mut self, partition: Partition, state: TaskState, restored: u64);
     /// How many records of its changelog a restoring task has still to read, at most; `None` while unknown.
     fn restoring(&mut self, partition: Partition, left: Option<u64>);
-    /// A restored task brought so many open sessions back.
-    fn restored(&mut self, partition: Partition, open_sessions: usize);
+    /// What a restored task brought back.
+    fn restored(&mut self, partition: Partition, state: StateSize);
     /// A task's distance to its partition's end.
     fn lag(&mut self, partition: Partition, lag: Lag);
     /// The loop went round, at this monotonic time.

@@ -359,7 +359,7 @@ where
             self.apart.remove(&partition);
             self.consumer.resume(partition)?;
             self.observer.task(partition, TaskState::Running, records);
-            self.observer.restored(partition, self.tasks.open_sessions_of(partition));
+            self.observer.restored(partition, self.tasks.state_size_of(partition));
             info!(%partition, records, from = start.committed.offset.map(|offset| offset.0), "task restored");
         }
         unreachable.map_or(Ok(()), |e| self.retriable(e))
@@ -421,7 +421,7 @@ where
             changelog_records: changelog().count(),
             changelog_bytes: changelog().map(|e| e.key.len() + e.value.as_ref().map_or(0, Vec::len)).sum(),
             took,
-            open_sessions: &self.tasks.open_sessions(),
+            state: &self.tasks.state_sizes(),
         });
         for batch in &batches {
             self.observer.progressed(batch.partition, batch.next_offset);

@@ -16,7 +16,7 @@ use super::unread::Unread;
 use crate::collector::Settings;
 use crate::fault::{self, Fault};
 use crate::ids::{Offset, Partition, TopicPartition};
-use crate::task::{ChangelogState, CommitBatch, PartitionTask, Record, RestoreError};
+use crate::task::{ChangelogState, CommitBatch, PartitionTask, Record, RestoreError, StateSize};
 use crate::time::Timestamp;
 
 /// Time passes for a silent partition in steps of at least this.
@@ -194,16 +194,17 @@ impl Tasks {
         self.running_mut().filter_map(lag).collect()
     }
 
-    /// Open sessions of one partition.
+    /// What one partition holds.
     #[must_use]
-    pub fn open_sessions_of(&self, partition: Partition) -> usize {
-        self.running().find(|running| running.task.partition() == partition).map_or(0, |r| r.task.open_sessions())
+    pub fn state_size_of(&self, partition: Partition) -> StateSize {
+        let running = self.running().find(|running| running.task.partition() == partition);
+        running.map(|running| running.task.state_size()).unwrap_or_default()
     }
 
-    /// Open sessions by partition.
+    /// What each partition holds.
     #[must_use]
-    pub fn open_sessions(&self) -> Vec<(Partition, usize)> {
-        self.running().map(|running| (running.task.partition(), running.task.open_sessions())).collect()
+    pub fn state_sizes(&self) -> Vec<(Partition, StateSize)> {
+        self.running().map(|running| (running.task.partition(), running.task.state_size())).collect()
     }
 
     fn running(&self) -> impl Iterator<Item = &Running> {

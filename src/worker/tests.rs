@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::*;
 use crate::collector;
 use crate::ids::{Offset, Partition};
-use crate::task::{CommittedOffset, Header, Record};
+use crate::task::{CommittedOffset, Header, Record, StateSize};
 use crate::time::{Clock, Timestamp};
 
 mod lag;
@@ -282,7 +282,7 @@ impl Observer for Broker {
         self.0.seen.borrow_mut().left.push(left);
     }
 
-    fn restored(&mut self, _: Partition, _: usize) {}
+    fn restored(&mut self, _: Partition, _: StateSize) {}
 
     fn lag(&mut self, _: Partition, lag: Lag) {
         self.0.seen.borrow_mut().lags.push(lag);

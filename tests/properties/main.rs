@@ -1,10 +1,12 @@
 //! What must hold for any traffic: bundles do not depend on how records are batched into commits, nor on where a process
 //! dies and the next one restores.
 
+mod decode;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use duplex_collector::collector::Settings;
+use duplex_collector::collector::{Limits, Settings};
 use duplex_collector::ids::{Offset, Partition, TopicPartition};
 use duplex_collector::synth::{Event, Profile, Share, Tap, Traffic};
 use duplex_collector::task::{ChangelogState, CommitBatch, PartitionTask, Record};
@@ -63,9 +65,15 @@ fn collect(bundles: &mut BTreeMap<String, Vec<u8>>, batch: &CommitBatch) {
     }
 }
 
+/// Room for all, and for so little that sessions have to leave and metrics to be left out.
+fn settings(is_tight: bool) -> Arc<Settings> {
+    let tight = Limits { sessions: 3, state_bytes: 24 << 10, session_bytes: 8 << 10, ..Limits::default() };
+    Arc::new(Settings { limits: if is_tight { tight } else { Limits::default() }, ..Settings::default() })
+}
+
 /// One process, one commit at the end.
-fn undisturbed(events: &[Event]) -> BTreeMap<String, Vec<u8>> {
-    let mut task = PartitionTask::new(source(), Offset(0), Arc::new(Settings::default()));
+fn undisturbed(events: &[Event], settings: &Arc<Settings>) -> BTreeMap<String, Vec<u8>> {
+    let mut task = PartitionTask::new(source(), Offset(0), Arc::clone(settings));
     play(&mut task, events, 0..events.len());
     task.end_of_input();
     let mut bundles = BTreeMap::new();
@@ -77,7 +85,7 @@ fn undisturbed(events: &[Event]) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn the_traffic_has_every_fact_that_a_bundle_tells_of_a_response() {
     let mut seen = BTreeMap::new();
-    for bundle in undisturbed(&traffic(0)).values() {
+    for bundle in undisturbed(&traffic(0), &settings(false)).values() {
         let bundle: serde_json::Value = serde_json::from_slice(bundle).expect("a bundle is JSON");
         for response in bundle["responses"].as_array().expect("a list") {
             for (key, value) in response.as_object().expect("an object") {
@@ -89,18 +97,29 @@ fn the_traffic_has_every_fact_that_a_bundle_tells_of_a_response() {
     assert!(seen.len() > 15 && seen.values().all(|n| *n > 2), "{seen:?}");
 }
 
+#[test]
+fn where_room_is_scarce_sessions_of_the_traffic_are_evicted_and_others_are_not() {
+    let bundles = undisturbed(&traffic(0), &settings(true));
+    let of_reason = |reason: &str| {
+        let field = format!(r#""end_reason":"{reason}""#);
+        bundles.values().filter(|bundle| String::from_utf8_lossy(bundle).contains(&field)).count()
+    };
+    assert!(of_reason("evicted") > 2 && of_reason("closed") > 2, "{} {}", of_reason("evicted"), of_reason("closed"));
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     /// `commits` says after which records a commit happens, `crashes` after which of those a new process takes over, and
     /// how many uncommitted records the old one had read by then.
     #[test]
     fn bundles_depend_neither_on_commits_nor_on_crashes(
         seed in 0u64..1000,
+        is_tight: bool,
         steps in prop::collection::vec((1usize..80, prop::option::of(0usize..30)), 1..40),
     ) {
         let events = traffic(seed);
-        let settings = Arc::new(Settings::default());
+        let settings = settings(is_tight);
         let mut task = PartitionTask::new(source(), Offset(0), Arc::clone(&settings));
         // The changelog as compaction leaves it: the last value of each key.
         let mut changelog: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
@@ -134,6 +153,6 @@ proptest! {
         if let Some(batch) = task.prepare_commit() {
             collect(&mut bundles, &batch);
         }
-        prop_assert_eq!(bundles, undisturbed(&events));
+        prop_assert_eq!(bundles, undisturbed(&events, &settings));
     }
 }

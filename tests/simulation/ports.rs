@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use duplex_collector::fault::{self, Fault};
 use duplex_collector::ids::{Offset, Partition};
-use duplex_collector::task::{CommittedOffset, Record};
+use duplex_collector::task::{CommittedOffset, Record, StateSize};
 use duplex_collector::time::{Clock, Timestamp};
 use duplex_collector::worker::{
     BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Outgoing, Polled, Producer, RestoreProgress,
@@ -408,7 +408,7 @@ impl Observer for Port {
 
     fn restoring(&mut self, _: Partition, _: Option<u64>) {}
 
-    fn restored(&mut self, _: Partition, _: usize) {}
+    fn restored(&mut self, _: Partition, _: StateSize) {}
 
     fn lag(&mut self, _: Partition, _: Lag) {}
 

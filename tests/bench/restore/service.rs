@@ -12,6 +12,7 @@ use duplex_collector::collector;
 use duplex_collector::ids::{Offset, Partition};
 use duplex_collector::kafka::{self, Changelog, Consumer, DeadLetterPayload, Producer, Topics, Writer};
 use duplex_collector::synth::Event;
+use duplex_collector::task::StateSize;
 use duplex_collector::worker::{Committed, Lag, Observer, ProcessingGuarantee, Settings, Step, TaskState, Worker};
 
 use super::made::PARTITIONS;
@@ -167,7 +168,7 @@ impl Observer for Watcher {
         self.note(|seen| {
             seen.records += commit.counts.records;
             seen.changelog_bytes += commit.changelog_bytes as u64;
-            seen.open.extend(commit.open_sessions.iter().copied());
+            seen.open.extend(commit.state.iter().map(|(partition, state)| (*partition, state.open_sessions)));
         });
     }
 
@@ -192,7 +193,7 @@ impl Observer for Watcher {
 
     fn joined(&mut self) {}
     fn restoring(&mut self, _: Partition, _: Option<u64>) {}
-    fn restored(&mut self, _: Partition, _: usize) {}
+    fn restored(&mut self, _: Partition, _: StateSize) {}
 
     fn lag(&mut self, _: Partition, _: Lag) {}
     fn polled(&mut self, _: Duration) {}

@@ -1,0 +1,196 @@
+//! Who makes room when there is no more, and that nobody else feels it.
+
+use super::*;
+
+fn within(limits: Limits) -> Settings {
+    // What it takes to see a session whole at once.
+    Settings { stream_start_sources: Vec::new(), limits, ..Settings::default() }
+}
+
+fn sessions(sessions: usize) -> Bench {
+    Bench::with(within(Limits { sessions, ..Limits::default() }))
+}
+
+impl Bench {
+    fn speak(&mut self, session: &str) {
+        self.event(session, SPEAK);
+    }
+}
+
+fn created(response: usize) -> String {
+    format!(r#"{{"type":"response.created","response_id":"r{response}"}}"#)
+}
+
+fn bundle_of(batch: &CommitBatch, id: &str) -> Value {
+    json(batch.bundles.iter().find(|bundle| bundle.session_id.as_str() == id).expect("its bundle"))
+}
+
+#[test]
+fn of_equals_the_one_silent_for_longest_makes_room() {
+    let mut bench = sessions(2);
+    bench.event("a", CREATED).event("b", CREATED).event("c", CREATED);
+    let batch = bench.commit();
+    assert_eq!(ends(&batch), [("a".into(), EndReason::Evicted)]);
+    assert_eq!((batch.counts.truncated, &bundle_of(&batch, "a")["session"]["truncated"]), (1, &true.into()));
+    // Its marker is like any other's.
+    bench.event("a", SPEAK);
+    assert_eq!(bench.commit().counts.events[&(EventClass::Response, Outcome::Late)], 1);
+}
+
+#[test]
+fn who_has_said_twice_as_much_may_be_silent_four_times_as_long() {
+    // `talks` is silent for `longer` records more than `silent` when `new` comes.
+    let play = |longer: usize, silence: usize| {
+        let mut bench = sessions(3);
+        bench.event("x", SPEAK).event("x", SPEAK).event("x", SPEAK).event("x", SPEAK);
+        bench.event("talks", CREATED).event("talks", SPEAK);
+        (0..longer).for_each(|_| bench.speak("x"));
+        bench.event("silent", CREATED);
+        (0..silence).for_each(|_| bench.speak("x"));
+        bench.event("new", CREATED);
+        ends(&bench.commit())
+    };
+    assert_eq!(play(2, 3), [("silent".into(), EndReason::Evicted)]);
+    assert_eq!(play(30, 60), [("silent".into(), EndReason::Evicted)]);
+    assert_eq!(play(60, 3), [("talks".into(), EndReason::Evicted)]);
+}
+
+#[test]
+fn a_flood_of_ids_makes_room_for_itself_and_a_new_session_gets_through() {
+    let mut bench = sessions(100);
+    let flood = |bench: &mut Bench, from: usize, keys: usize| {
+        for key in from..from + keys {
+            bench.event(&format!("flood-{key}"), CREATED);
+        }
+    };
+    bench.event("early", CREATED);
+    (0..20).for_each(|_| bench.speak("early"));
+    flood(&mut bench, 0, 1000);
+    bench.event("within", CREATED);
+    for n in 0..20 {
+        flood(&mut bench, 1000 + n * 50, 50);
+        bench.event("within", SPEAK);
+    }
+    flood(&mut bench, 3000, 1000);
+    bench.event("early", CLOSED).event("within", CLOSED).silence(2);
+    let batch = bench.commit();
+    for (id, events) in [("early", 22), ("within", 22)] {
+        let session = &bundle_of(&batch, id)["session"];
+        let got = (&session["end_reason"], &session["events"], &session["truncated"]);
+        assert_eq!(got, (&"closed".into(), &events.into(), &false.into()), "{id}");
+    }
+    assert_eq!(batch.counts.sessions_finished[&EndReason::Evicted], 3000 + 2 - 100);
+}
+
+#[test]
+fn a_session_that_hoards_makes_room_before_those_that_talk() {
+    let mut bench = Bench::with(within(Limits { state_bytes: 1 << 20, ..Limits::default() }));
+    for id in ["a", "b", "c"] {
+        bench.event(id, CREATED);
+        (0..50).for_each(|_| bench.speak(id));
+    }
+    for response in 0..1000 {
+        bench.event("hoard", &created(response));
+    }
+    for id in ["a", "b", "c"] {
+        bench.event(id, CLOSED);
+    }
+    bench.silence(2);
+    let batch = bench.commit();
+    let reasons = ends(&batch);
+    assert_eq!(reasons[0], ("hoard".into(), EndReason::Evicted));
+    assert_eq!(reasons[1..].iter().filter(|(_, reason)| *reason == EndReason::Closed).count(), 3);
+}
+
+#[test]
+fn what_one_session_may_hold_is_bounded_and_told() {
+    let limits = Limits { session_bytes: 64 << 10, ..Limits::default() };
+    let mut bench = Bench::with(within(limits.clone()));
+    bench.event("a", CREATED);
+    for response in 0..1000 {
+        bench.event("a", &created(response));
+    }
+    assert!(bench.task.state_size().bytes < limits.session_bytes + 2048, "{:?}", bench.task.state_size());
+    bench.event("a", CLOSED).silence(2);
+    let batch = bench.commit();
+    let session = &bundle_of(&batch, "a")["session"];
+    let unfinished = session["responses"]["unfinished"].as_u64().expect("a count");
+    assert!((20..200).contains(&unfinished), "{unfinished}");
+    assert_eq!((&session["truncated"], &session["events"]), (&true.into(), &1002.into()));
+}
+
+#[test]
+fn a_session_without_room_for_metrics_goes_on_without_them() {
+    let itls = |n: usize| format!(r#"{{"0":{{"vllm_ttft_ms":7,"vllm_itls_ms":[{}1]}}}}"#, "1.5,".repeat(n));
+    let event = |kind: &str, response: &str, itls: String| {
+        format!(r#"{{"type":"{kind}","response_id":"{response}","metadata":{{"stage_metrics":{itls}}}}}"#)
+    };
+    let mut bench = Bench::with(within(Limits { session_bytes: 64 << 10, ..Limits::default() }));
+    bench.event("a", &created(0)).event("a", &event("response.done", "r0", itls(20)));
+    bench.event("a", &created(1)).event("a", &event("response.done", "r1", itls(20_000)));
+    bench.event("a", CLOSED).silence(2);
+    let bundle = bundle_of(&bench.commit(), "a");
+    let rows = bundle["request_metrics"].as_array().expect("rows");
+    assert_eq!((rows.len(), &rows[0]["stages"]["0"]["ttft_ms"]), (1, &7.0.into()));
+    assert_eq!(bundle["session"]["truncated"], true);
+}
+
+#[test]
+fn facts_that_wait_for_a_start_are_bounded_by_their_bytes_too() {
+    let limits = Limits { session_bytes: 64 << 10, held_facts: 1_000_000, ..Limits::default() };
+    let mut bench = Bench::with(Settings { limits: limits.clone(), ..Settings::default() });
+    let text = r#"{"type":"response.output_text.delta","response_id":"r0","delta":"x"}"#;
+    bench.event("a", &created(0));
+    for _ in 0..1000 {
+        bench.event("a", text);
+        assert!(bench.task.state_size().bytes < limits.session_bytes + 2048, "{:?}", bench.task.state_size());
+    }
+    bench.event("a", CLOSED).silence(2);
+    let session = &bundle_of(&bench.commit(), "a")["session"];
+    assert_eq!((&session["truncated"], &session["stream_start_source"]), (&true.into(), &"first_event".into()));
+}
+
+#[test]
+fn a_session_in_its_grace_makes_room_as_what_it_is() {
+    let mut bench = sessions(1);
+    bench.event("a", CREATED).event("a", CLOSED).event("b", CREATED);
+    let batch = bench.commit();
+    assert_eq!(ends(&batch), [("a".into(), EndReason::Closed)]);
+    assert_eq!(bundle_of(&batch, "a")["session"]["truncated"], false);
+}
+
+#[test]
+fn markers_are_bounded_and_the_oldest_is_forgotten_first() {
+    let mut bench = Bench::with(within(Limits { state_bytes: 64 << 10, ..Limits::default() }));
+    for session in 0..1000 {
+        let id = format!("s{session}");
+        bench.event(&id, CREATED).event(&id, CLOSED).silence(2);
+    }
+    let batch = bench.commit();
+    let size = bench.task.state_size();
+    assert!(size.open_sessions == 0 && (8 << 10..=16 << 10).contains(&size.bytes), "{size:?}");
+    assert!(batch.counts.markers_evicted > 800, "{}", batch.counts.markers_evicted);
+    assert_eq!(bench.state.closed.len() as u64, 1000 - batch.counts.markers_evicted);
+    let outcome = |bench: &mut Bench, id: &str| {
+        bench.event(id, SPEAK);
+        *bench.commit().counts.events.keys().next().expect("an event")
+    };
+    assert_eq!(outcome(&mut bench, "s999"), (EventClass::Response, Outcome::Late));
+    assert_eq!(outcome(&mut bench, "s0"), (EventClass::Response, Outcome::Accepted));
+}
+
+#[test]
+fn a_restored_task_counts_its_state_as_before() {
+    let mut bench = Bench::new();
+    bench.record(Some(b"a"), Some(CREATED.as_bytes()), vec![Header { name: "run_id", value: Some(b"nightly") }]);
+    for response in 0..3 {
+        bench.event("a", &created(response));
+        bench.event("a", r#"{"type":"response.done","response_id":"r0","stage_metrics":{"0":{"vllm_itls_ms":[1,2]}}}"#);
+        bench.event("a", r#"{"type":"error","error":{"code":"server_error"}}"#);
+    }
+    bench.event("b", CLOSED).event("c", CREATED).silence(2);
+    bench.commit();
+    let before = bench.task.state_size();
+    bench.restart(Settings::default());
+    assert_eq!(bench.task.state_size(), before);
+}

@@ -1,0 +1,78 @@
+//! Sessions that mean harm, beside sessions that do not: memory stays under the configured ceiling, what was cut off is
+//! marked and counted, and the bundles of the others are those of a partition without any harm.
+//!
+//! Each case runs in a process of its own, whose peak memory is then its own too:
+//! `cargo test --release --test hostile -- --nocapture` prints the table.
+
+mod cases;
+mod partition;
+
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+
+use cases::{CASES, Case};
+use partition::{Outcome, STATE_BYTES};
+
+/// Which case the process runs that this one starts.
+const CASE: &str = "DUPLEX_TEST_HOSTILE_CASE";
+
+/// What is not state: the program, the traffic of the others and their bundles, a batch that waits for its commit, and
+/// the event in hand.
+const BESIDE_STATE: u64 = 128 << 20;
+
+#[test]
+fn harm_is_bounded_marked_and_felt_by_nobody_else() {
+    let waiting = Mutex::new(CASES.iter());
+    let rows = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(case) = { waiting.lock().expect("no panic").next() } {
+                    let outcome = in_its_own_process(case);
+                    rows.lock().expect("no panic").push((case, outcome));
+                }
+            });
+        }
+    });
+    let mut rows = rows.into_inner().expect("no panic");
+    rows.sort_by_key(|(case, _)| CASES.iter().position(|other| other.name == case.name));
+    println!("{:<48} {}", "state_bytes: 64 MiB", Outcome::HEADER);
+    for (case, outcome) in &rows {
+        println!("{:<48} {outcome}", case.what);
+    }
+    assert_eq!(rows.len(), CASES.len());
+    for (case, outcome) in rows {
+        let Case { what, .. } = case;
+        assert!(outcome.others > 20 && outcome.others_equal == outcome.others, "{what}: {outcome}");
+        assert!(outcome.state_peak <= STATE_BYTES as u64, "{what}: {outcome}");
+        assert!(outcome.memory_peak <= STATE_BYTES as u64 + BESIDE_STATE, "{what}: {outcome}");
+        assert!((case.expects)(&outcome), "{what} is not told: {outcome}");
+    }
+}
+
+fn in_its_own_process(case: &Case) -> Outcome {
+    let output = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "one_case_beside_others", "--nocapture"])
+        .env(CASE, case.name)
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("this program starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}:\n{text}", case.what);
+    let line = text.lines().find_map(|line| line.strip_prefix("outcome ")).expect("an outcome");
+    line.parse().expect("an outcome")
+}
+
+/// By itself: a flood of ids that is small enough to be had at every run. Else the case that the test above asks for.
+#[test]
+fn one_case_beside_others() {
+    let name = std::env::var(CASE).unwrap_or_else(|_| "small flood".into());
+    let case = CASES.iter().chain([&cases::SMALL]).find(|case| case.name == name).expect("a case of that name");
+    let outcome = partition::run(case);
+    if name != cases::SMALL.name {
+        return println!("outcome {}", outcome.line());
+    }
+    assert_eq!(outcome.others_equal, outcome.others, "{outcome}");
+    assert!((case.expects)(&outcome), "{outcome}");
+}
