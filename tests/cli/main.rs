@@ -2,6 +2,7 @@
 
 mod demo;
 mod files;
+mod secure;
 mod top;
 
 use std::path::{Path, PathBuf};
