@@ -1,5 +1,6 @@
 //! The commands as people and scripts meet them: what they print, what they write, what they exit with.
 
+mod crowd;
 mod demo;
 mod files;
 mod secure;
