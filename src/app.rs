@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
-use crate::admin;
+use crate::admin::{self, WebConfig};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::{Code, Failure, Outcome};
@@ -46,6 +46,8 @@ pub struct Service {
     is_demo: bool,
     clock: SystemClock,
     pub address: SocketAddr,
+    /// What is spoken there: `http` or `https`.
+    pub scheme: &'static str,
     pub runs: Arc<Mutex<RunView>>,
     health: Health,
     pub shutdown: Shutdown,
@@ -65,10 +67,11 @@ impl Service {
     /// Starts the HTTP server and listens for signals. No record is read yet.
     ///
     /// # Errors
-    /// When a property is not librdkafka's, or the address can't be listened on.
+    /// When a property is not librdkafka's, the web config is wrong, or the address can't be listened on.
     pub fn start(setup: Setup) -> Outcome<Self> {
         let Setup { config, is_demo } = setup;
-        check_properties(&config)?;
+        let web_config = check(&config)?;
+        let (tls, login) = web_config.as_ref().map_or((false, false), |web| (web.has_tls(), web.has_login()));
         let clock = SystemClock::new();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -89,7 +92,7 @@ impl Service {
             (0..config.worker.count).map(|_| WorkerObserver::new(&metrics, &health, clock.monotonic())).collect();
         let state = admin::State { metrics, health: health.clone(), runs: Arc::clone(&runs), clock: Arc::new(clock) };
         let (end_http, http_ended) = oneshot::channel::<()>();
-        runtime.spawn(admin::serve(listener, state, async {
+        runtime.spawn(admin::serve(listener, state, web_config, async {
             // Dropping the sender ends it as well.
             let _ = http_ended.await;
         }));
@@ -100,8 +103,13 @@ impl Service {
                 error!(%error, "signals can't be listened for");
             }
         });
-        info!(%address, version = env!("CARGO_PKG_VERSION"), "serving /metrics, /livez, /readyz, /version and /report");
-        Ok(Self { config, is_demo, clock, address, runs, health, shutdown, observers, runtime, end_http })
+        let version = env!("CARGO_PKG_VERSION");
+        info!(%address, tls, login, version, "serving /, /metrics, /livez, /readyz, /report, /status and /version");
+        if login && !tls && !address.ip().is_loopback() {
+            warn!(%address, "passwords cross the network in the clear; give admin.web_config a tls_server_config");
+        }
+        let scheme = if tls { "https" } else { "http" };
+        Ok(Self { config, is_demo, clock, address, scheme, runs, health, shutdown, observers, runtime, end_http })
     }
 
     /// Runs until a signal or a failure; drains, and returns.
@@ -213,15 +221,21 @@ impl Service {
     }
 }
 
-/// Checks what can be known of the client's properties without a broker.
+/// Checks what can be known without a broker and is not the configuration's own: librdkafka's properties and the web
+/// config, which is read on the way.
 ///
 /// # Errors
-/// With every property that can't be used.
-pub fn check_properties(config: &Config) -> Outcome {
-    config.kafka.check().map_err(|problems| {
-        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        Code::BadConfiguration.because(anyhow!(lines.join("\n")))
-    })
+/// With everything that can't be used.
+pub fn check(config: &Config) -> Outcome<Option<WebConfig>> {
+    let properties = config.kafka.check().err().unwrap_or_default();
+    let mut lines: Vec<String> = properties.iter().map(ToString::to_string).collect();
+    let web_config = config.admin.web_config.as_deref().map(WebConfig::load).transpose().map_err(|error| {
+        lines.push(error.to_string());
+    });
+    match web_config {
+        Ok(web_config) if lines.is_empty() => Ok(web_config),
+        _ => Err(Code::BadConfiguration.because(anyhow!(lines.join("\n")))),
+    }
 }
 
 /// Says when a message that repeats may be said again.

@@ -1,16 +1,16 @@
-//! What one peer, or a crowd of them, may take from the server. Constants: an address that others can reach wants a proxy
-//! with a login in front of it, not larger limits.
+//! What one peer, or a crowd of them, may take from the server. Constants: an address that others can reach wants a web
+//! config with a login, not larger limits.
 
 use std::time::Duration;
 
 /// The server's limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Connections at once; a further one takes the place of the oldest whose peer is waited for.
+    /// Connections at once; a further one takes the place of one whose peer is waited for.
     pub connections: usize,
     /// A request's line and headers, in bytes; more is answered with 431.
     pub head_bytes: usize,
-    /// From the connect until the whole head of the request is there.
+    /// From the connect until the whole head of the request is there, the TLS handshake included.
     pub head: Duration,
     /// From the connect until the answer is taken.
     pub connection: Duration,

@@ -47,14 +47,15 @@ pub(super) fn router(state: State) -> Router {
         .route("/status", get(status))
         .fallback(async || (StatusCode::NOT_FOUND, "not found; the page at / links what there is\n"))
         .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"))
-        .layer(middleware::map_response(with_fixed_headers))
+        .layer(middleware::map_response(async |response| with_fixed_headers(response)))
         .with_state(state)
 }
 
-/// No answer may be taken for another type than it says, nor be served from a cache.
-async fn with_fixed_headers(mut response: Response) -> Response {
-    const FIXED: [(HeaderName, HeaderValue); 2] = [
+/// No answer may be taken for another type than it says, taken in by a page of another site, or served from a cache.
+pub(super) fn with_fixed_headers(mut response: Response) -> Response {
+    const FIXED: [(HeaderName, HeaderValue); 3] = [
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
         (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     ];
     response.headers_mut().extend(FIXED);
@@ -196,7 +197,7 @@ pub(super) mod tests {
     async fn ask(state: &State, request_line: &str) -> (String, String) {
         let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let server = tokio::spawn(serve(listener, state.clone(), std::future::pending()));
+        let server = tokio::spawn(serve(listener, state.clone(), None, std::future::pending()));
         let request = format!("{request_line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         peer.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
@@ -244,6 +245,7 @@ pub(super) mod tests {
             assert!(head.starts_with(&format!("http/1.1 {status} ")), "{request}: {head}");
             assert!(head.contains(&format!("content-type: {content_type}\r\n")), "{request}: {head}");
             assert!(head.contains("x-content-type-options: nosniff\r\n"), "{request}: {head}");
+            assert!(head.contains("cross-origin-resource-policy: same-origin\r\n"), "{request}: {head}");
             assert!(head.contains("cache-control: no-store\r\n"), "{request}: {head}");
             assert_eq!(head.contains("allow: get,head\r\n"), status == "405", "{request}: {head}");
             assert!(!body.is_empty(), "{request}");
@@ -262,7 +264,9 @@ pub(super) mod tests {
     #[tokio::test]
     async fn the_page_runs_nothing_but_its_own_scripts() {
         let (head, _) = ask(&state(), "GET /").await;
-        assert!(head.contains("\r\ncontent-security-policy: default-src 'none'; script-src 'self'; "), "{head}");
+        let policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+        assert!(head.contains(&format!("\r\ncontent-security-policy: {policy}\r\n")), "{head}");
         assert!(head.contains("\r\nreferrer-policy: no-referrer\r\n"), "{head}");
     }
 

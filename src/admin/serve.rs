@@ -2,40 +2,58 @@
 //!
 //! One request a connection, its body never read: all there is to bound is the connections and their time.
 
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::{Future, pending};
+use std::sync::Arc;
 
 use axum::Router;
+use axum::http::Request;
 use axum::serve::Listener;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{self, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::connections::{Connections, Phase, Turn};
+use super::guard::{Guard, Rules};
 use super::limits::Limits;
+use super::opening::{self, Stream};
 use super::routes::{self, State};
+use super::web_config::WebConfig;
 
 /// Serves until `shutdown` resolves, then finishes the requests in progress, for 2 seconds at most.
-pub async fn serve(listener: TcpListener, state: State, shutdown: impl Future<Output = ()> + Send + 'static) {
-    serve_within(Limits::DEFAULT, listener, routes::router(state), shutdown).await;
+pub async fn serve(
+    listener: TcpListener,
+    state: State,
+    web_config: Option<WebConfig>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) {
+    let guard = Guard::new(web_config.map(Arc::new), Arc::clone(&state.clock));
+    serve_within(Limits::DEFAULT, listener, routes::router(state), guard, shutdown).await;
 }
 
-async fn serve_within(
+pub(super) async fn serve_within(
     limits: Limits,
     mut listener: TcpListener,
     router: Router,
+    guard: Guard,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) {
     let mut connections = Connections::new(limits.connections);
+    // A task of its own, which no crowd of connections delays; it ends with this function.
+    let mut following = JoinSet::new();
+    following.spawn(guard.clone().follow());
     let serving = async {
         loop {
             // Survives errors, with a pause where the process has no more descriptors.
-            let (stream, _) = Listener::accept(&mut listener).await;
-            connections.open(|turn| connection(stream, router.clone(), turn, limits)).await;
+            let (stream, peer) = Listener::accept(&mut listener).await;
+            connections.open(peer.ip(), |turn| connection(stream, router.clone(), guard.rules(), turn, limits)).await;
         }
     };
     tokio::select! {
@@ -50,29 +68,20 @@ async fn serve_within(
 }
 
 /// Answers one request.
-async fn connection(stream: TcpStream, router: Router, turn: Turn, limits: Limits) {
-    let router = TowerToHyperService::new(router);
-    let answer = service_fn(|request| {
-        turn.set(Phase::Answering);
-        let answer = router.call(request);
-        async {
-            let answer = answer.await;
-            turn.set(Phase::Taking);
-            answer
-        }
-    });
-    let mut connection = http1::Builder::new()
-        .keep_alive(false)
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head)
-        .max_buf_size(limits.head_bytes)
-        .serve_connection(TokioIo::new(stream), answer);
-    match timeout(limits.connection, &mut connection).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => debug!(%error, "connection ended"),
+async fn connection(stream: TcpStream, router: Router, rules: Rules, turn: Turn, limits: Limits) {
+    let answered = async {
+        let stream = opening::open(stream, rules.tls()).await?;
+        Ok::<_, io::Error>(exchange(stream, router, &rules, &turn, limits).await)
+    };
+    let answered = tokio::select! {
+        answered = timeout(limits.connection, answered) => answered,
+        () = head_is_late(&turn, limits) => return debug!("connection ended before its request was there"),
+    };
+    let mut stream = match answered {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return debug!(%error, "connection not opened"),
         Err(_) => return debug!("connection ended before its answer was taken"),
-    }
-    let mut stream = connection.into_parts().io.into_inner();
+    };
     let unread = async {
         stream.shutdown().await?;
         io::copy(&mut stream, &mut io::sink()).await
@@ -80,9 +89,40 @@ async fn connection(stream: TcpStream, router: Router, turn: Turn, limits: Limit
     let _ = timeout(limits.linger, unread).await;
 }
 
+/// Resolves if the request, and the handshake before it, take too long; else never.
+async fn head_is_late(turn: &Turn, limits: Limits) {
+    sleep(limits.head).await;
+    if !turn.is(Phase::Requesting) {
+        pending().await
+    }
+}
+
+/// Answers the request on a stream, and gives the stream back.
+async fn exchange(stream: Stream, router: Router, rules: &Rules, turn: &Turn, limits: Limits) -> Stream {
+    let router = TowerToHyperService::new(router);
+    let answer = service_fn(|request: Request<Incoming>| async {
+        let answer = match rules.admit(request.headers(), turn).await {
+            Ok(()) => router.call(request).await?,
+            Err(refusal) => refusal,
+        };
+        turn.set(Phase::Taking);
+        Ok::<_, Infallible>(rules.with_headers(answer))
+    });
+    let mut connection = http1::Builder::new()
+        .keep_alive(false)
+        // The whole time until the request is bounded, not only that of its head.
+        .header_read_timeout(None)
+        .max_buf_size(limits.head_bytes)
+        .serve_connection(TokioIo::new(stream), answer);
+    if let Err(error) = (&mut connection).await {
+        // Where it is the peer's fault, the peer was told so and is to read it.
+        debug!(%error, "request ended");
+    }
+    connection.into_parts().io.into_inner()
+}
+
 #[cfg(test)]
 mod tests {
-    use std::future::pending;
     use std::net::SocketAddr;
     use std::time::Duration;
 
@@ -101,11 +141,15 @@ mod tests {
     const GET: &[u8] = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
     const GET_LARGE: &[u8] = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n";
 
+    fn open_to_all() -> Guard {
+        Guard::new(None, routes::tests::state().clock)
+    }
+
     async fn serving(limits: Limits) -> SocketAddr {
         let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = routes::router(routes::tests::state()).route("/large", get(async || vec![b'x'; LARGE]));
-        tokio::spawn(serve_within(limits, listener, router, pending()));
+        tokio::spawn(serve_within(limits, listener, router, open_to_all(), pending()));
         address
     }
 
@@ -231,7 +275,7 @@ mod tests {
         };
         let limits = Limits { head: LONG, connection: LONG, grace: LONG, ..Limits::DEFAULT };
         let router = Router::new().route("/large", get(async || vec![b'x'; LARGE]));
-        let server = tokio::spawn(serve_within(limits, listener, router, shutdown));
+        let server = tokio::spawn(serve_within(limits, listener, router, open_to_all(), shutdown));
         let unfinished = connect(address, b"GET /livez HTTP/1.1\r\nHost:").await;
         let answered = connect(address, GET_LARGE).await;
         answered.readable().await.unwrap();
@@ -250,7 +294,7 @@ mod tests {
         let shutdown = async {
             let _ = stopped.await;
         };
-        let server = tokio::spawn(serve_within(Limits::DEFAULT, listener, router, shutdown));
+        let server = tokio::spawn(serve_within(Limits::DEFAULT, listener, router, open_to_all(), shutdown));
         let peer = connect(address, GET_LARGE).await;
         peer.readable().await.unwrap();
         let stopped_at = Instant::now();

@@ -26,7 +26,7 @@ pub struct Args {
 /// When the configuration can't work, or with `--connect` when the cluster does not answer or its topics can't work.
 pub fn run(args: &Args) -> Outcome {
     let config = args.config.load()?;
-    app::check_properties(&config)?;
+    app::check(&config)?;
     print!("{config}");
     if args.connect {
         let cluster = kafka::connect(&config.kafka, CONNECT_TIMEOUT).map_err(failure)?;

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::thread;
 use std::time::Duration;
@@ -47,6 +48,9 @@ pub struct Args {
     /// Print the status page's address only, do not open it in a browser
     #[arg(long)]
     no_open: bool,
+    /// Serve with the TLS and the login of this file, as admin.web_config has them
+    #[arg(long, value_name = "FILE")]
+    web_config: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -56,13 +60,14 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     telemetry::init(&LogSettings { format: LogFormat::Text, filter: "warn".into() });
     let broker = EmbeddedBroker::start().map_err(failed)?;
-    let config = configuration(&broker);
+    let mut config = configuration(&broker);
+    config.admin.web_config.clone_from(&args.web_config);
     broker.create_topics(&config.topics).map_err(failed)?;
     let mut writer = Writer::new(&config.kafka).map_err(failed)?;
     let events_topic = config.topics.events.clone();
     let service = Service::start(Setup { config, is_demo: true })?;
     println!("duplex-collector demo: {} made-up sessions, an embedded broker, the real pipeline", args.sessions);
-    let page = format!("http://{}/", service.address);
+    let page = format!("{}://{}/", service.scheme, service.address);
     println!("  status   {page}\n  metrics  {page}metrics\n  report   {page}report\n");
     if !args.no_open && io::stdout().is_terminal() && has_display() {
         // Its address was printed; without a browser that has to do.

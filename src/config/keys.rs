@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use humantime::format_duration;
@@ -35,6 +36,7 @@ enum Kind {
     Sources { place: fn(&mut Config) -> &mut Vec<StreamStartSource> },
     Windows { place: fn(&mut Config) -> &mut Vec<(String, Duration)> },
     Address { place: fn(&mut Config) -> &mut SocketAddr },
+    File { place: fn(&mut Config) -> &mut Option<PathBuf> },
 }
 
 const MS_10: Duration = Duration::from_millis(10);
@@ -44,7 +46,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Every key but those below [`PROPERTIES`].
-pub(super) static KEYS: [Key; 40] = [
+pub(super) static KEYS: [Key; 41] = [
     text("kafka.bootstrap_servers", |c| &mut c.kafka.bootstrap_servers, rules::servers),
     text("kafka.group_id", |c| &mut c.kafka.group_id, rules::group_id),
     text("kafka.instance", |c| &mut c.kafka.instance, rules::instance),
@@ -113,6 +115,7 @@ pub(super) static KEYS: [Key; 40] = [
     count("limits.bundle_bytes", |c| &mut c.session.limits.bundle_bytes, 1024..=20_971_520),
     count("limits.text_bytes", |c| &mut c.session.limits.text_bytes, 1..=65_536),
     Key { path: "admin.listen", kind: Kind::Address { place: |c| &mut c.admin.listen } },
+    Key { path: "admin.web_config", kind: Kind::File { place: |c| &mut c.admin.web_config } },
     Key {
         path: "log.format",
         kind: Kind::Word {
@@ -181,6 +184,11 @@ impl Key {
                 *place(config) =
                     address.map_err(|_| r#"must be an IP address and a port such as "0.0.0.0:9464""#.to_owned())?;
             }
+            Kind::File { place } => {
+                let path = value.text()?;
+                // Empty is none.
+                *place(config) = (!path.is_empty()).then(|| PathBuf::from(path));
+            }
         }
         Ok(())
     }
@@ -197,6 +205,9 @@ impl Key {
             Kind::Sources { place } => quoted_list(place(config).iter().map(|source| source.as_str())),
             Kind::Windows { place } => quoted_list(place(config).iter().map(|(name, _)| name.as_str())),
             Kind::Address { place } => quoted(&place(config).to_string()),
+            Kind::File { place } => {
+                quoted(&place(config).as_deref().map_or(String::new(), |path| path.display().to_string()))
+            }
         }
     }
 }

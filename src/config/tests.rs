@@ -83,7 +83,7 @@ fn every_key_can_be_set_in_the_file() {
         kafka = { bootstrap_servers = "a:1,b:2", group_id = "g", instance = "i", properties = { "linger.ms" = 5 } }
         dead_letters.payload = "drop"
         run = { default_id = "r", windows = ["10m"], exact_samples = 1000, max_runs = 7 }
-        admin.listen = "[::1]:0"
+        admin = { listen = "[::1]:0", web_config = "web.yml" }
         log = { format = "json", filter = "debug" }
         stream_start.sources = ["session.created"]
         [topics]
@@ -174,7 +174,7 @@ fn every_key_can_be_set_in_the_file() {
             exact_samples: 1000,
             max_runs: 7,
         },
-        admin: admin::Settings { listen: "[::1]:0".parse().unwrap() },
+        admin: admin::Settings { listen: "[::1]:0".parse().unwrap(), web_config: Some("web.yml".into()) },
         log: LogSettings { format: LogFormat::Json, filter: "debug".into() },
         properties_from_files: BTreeSet::new(),
     };

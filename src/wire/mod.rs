@@ -15,7 +15,7 @@ mod tests;
 mod text;
 mod vocabulary;
 
-pub use base64::decoded_len;
+pub use self::base64::decoded_len;
 pub use decode::{Decoder, Error, MAX_DEPTH};
 pub use event::{Event, Kind, Payload, Text};
 pub use reason::{DeadLetterReason, EventClass};

@@ -1,7 +1,9 @@
 //! The commands as people and scripts meet them: what they print, what they write, what they exit with.
 
+mod crowd;
 mod demo;
 mod files;
+mod secure;
 mod top;
 
 use std::path::{Path, PathBuf};

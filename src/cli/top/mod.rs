@@ -1,5 +1,6 @@
 //! `top`: a running service's figures in a terminal, from its `/status`.
 
+mod access;
 mod fetch;
 mod frame;
 mod plot;
@@ -28,6 +29,8 @@ pub struct Args {
     /// Where the service listens (its admin.listen)
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9464", value_parser = fetch::url)]
     url: Uri,
+    #[command(flatten)]
+    access: access::Args,
     /// Run to show [default: the one whose last event is latest]
     #[arg(long, value_name = "ID")]
     run: Option<String>,
@@ -53,13 +56,14 @@ fn every(text: &str) -> Result<Duration, String> {
 /// Runs the command.
 ///
 /// # Errors
-/// When no service answers, something else does, or the terminal can't be written to.
+/// When no service answers, it does not let one in, something else does, or the terminal can't be written to.
 pub fn run(args: Args) -> Outcome {
-    let Args { url, run, model, window, every, once } = args;
-    let (client, selection) = (Client::new(url), Selection { run, model, window });
+    let Args { url, access, run, model, window, every, once } = args;
+    let access = access.read().map_err(|error| Code::BadInput.because(error))?;
+    let (client, selection) = (Client::new(url, access), Selection { run, model, window });
     let status = client.fetch(&selection).map_err(|error| match error {
         Error::NoAnswer { .. } => Code::BrokerUnavailable.because(error),
-        Error::NotOurs { .. } => Code::Failed.because(error),
+        Error::NoAccess { .. } | Error::NotOurs { .. } => Code::Failed.because(error),
     })?;
     if !once && io::stdout().is_terminal() {
         return Ok(screen::show(&client, selection, status, every).context("the terminal can't be used")?);
