@@ -69,6 +69,9 @@ impl Service {
     pub fn start(setup: Setup) -> Outcome<Self> {
         let Setup { config, is_demo } = setup;
         check_properties(&config)?;
+        if config.kafka.shows_secrets() {
+            warn!("{SHOWS_SECRETS}");
+        }
         let clock = SystemClock::new();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -212,6 +215,10 @@ impl Service {
         outcome
     }
 }
+
+/// Said where what the service logs in with can be read on the wire.
+pub const SHOWS_SECRETS: &str =
+    "sasl_plaintext sends the password or the token in clear: set security.protocol to \"sasl_ssl\"";
 
 /// Checks what can be known of the client's properties without a broker.
 ///
