@@ -72,6 +72,9 @@ impl Service {
         let Setup { config, is_demo } = setup;
         let web_config = check(&config)?;
         let (tls, login) = web_config.as_ref().map_or((false, false), |web| (web.has_tls(), web.has_login()));
+        if config.kafka.shows_secrets() {
+            warn!("{SHOWS_SECRETS}");
+        }
         let clock = SystemClock::new();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -220,6 +223,10 @@ impl Service {
         outcome
     }
 }
+
+/// Said where what the service logs in with can be read on the wire.
+pub const SHOWS_SECRETS: &str =
+    "sasl_plaintext sends the password or the token in clear: set security.protocol to \"sasl_ssl\"";
 
 /// Checks what can be known without a broker and is not the configuration's own: librdkafka's properties and the web
 /// config, which is read on the way.

@@ -6,6 +6,7 @@ use super::ConfigArgs;
 use crate::app;
 use crate::exit::{Code, Failure, Outcome};
 use crate::kafka::{self, CheckError};
+use crate::worker::{BrokerError, ProcessingGuarantee};
 
 /// How long the cluster may take to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -15,7 +16,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Ask the broker too: whether it answers, and whether the topics can work
+    /// Ask the broker too: whether it answers, whether the topics can work, and whether the principal may what it must
     #[arg(long)]
     connect: bool,
 }
@@ -28,6 +29,9 @@ pub fn run(args: &Args) -> Outcome {
     let config = args.config.load()?;
     app::check(&config)?;
     print!("{config}");
+    if config.kafka.shows_secrets() {
+        eprintln!("warning: {}", app::SHOWS_SECRETS);
+    }
     if args.connect {
         let cluster = kafka::connect(&config.kafka, CONNECT_TIMEOUT).map_err(failure)?;
         let brokers = if cluster.brokers == 1 { "broker" } else { "brokers" };
@@ -47,6 +51,16 @@ pub fn run(args: &Args) -> Outcome {
             checked => {
                 checked.map_err(failure)?;
                 eprintln!("topics are fine");
+                if config.kafka.uses_token() {
+                    let topic = &config.topics.changelog;
+                    eprintln!(
+                        "not checked, for it can't be asked for with OAUTHBEARER: cleanup.policy=compact of {topic}"
+                    );
+                }
+                let is_transactional = config.worker.processing_guarantee == ProcessingGuarantee::ExactlyOnce;
+                kafka::check_permissions(&config.kafka, &config.topics, is_transactional, CONNECT_TIMEOUT)
+                    .map_err(failure)?;
+                eprintln!("permissions are fine");
             }
         }
     }
@@ -57,6 +71,15 @@ fn missing(problem: &kafka::TopicProblem) -> Option<&str> {
     match problem {
         kafka::TopicProblem::Missing { topic } => Some(topic),
         _ => None,
+    }
+}
+
+/// The failure of a reader or a writer.
+pub(super) fn broker_failure(e: BrokerError) -> Failure {
+    match e {
+        BrokerError::Retriable(_) => Code::BrokerUnavailable.because(e),
+        BrokerError::Denied(_) | BrokerError::Misconfigured(_) => Code::BadConfiguration.because(e),
+        e => Code::Failed.because(e),
     }
 }
 

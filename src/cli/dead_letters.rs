@@ -12,11 +12,10 @@ use super::foreign::Foreign;
 use super::{ConfigArgs, check, table};
 use crate::clock::system_time;
 use crate::config::Config;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::Outcome;
 use crate::kafka::{self, DeadLetters, Entry, Place, Redriven, StoredDeadLetter};
 use crate::time::Timestamp;
 use crate::wire::DeadLetterReason;
-use crate::worker::BrokerError;
 
 /// How long the broker may be silent before there is none.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -184,7 +183,7 @@ fn list(args: &ListArgs) -> Outcome {
             }
             Entry::Foreign => foreign += 1,
         })
-        .map_err(failure)?;
+        .map_err(check::broker_failure)?;
     if one_by_one && !args.json {
         println!("{rows}");
     } else if !args.json {
@@ -231,7 +230,7 @@ fn show(args: &ShowArgs) -> Outcome {
                 shown = Some(serde_json::to_string_pretty(&line).expect("JSON can be written to memory"));
             }
         })
-        .map_err(failure)?;
+        .map_err(check::broker_failure)?;
     let topic = &config.topics.dead_letters;
     let shown = shown.ok_or_else(|| anyhow!("{} of {topic} is no dead letter; `list --json` names each", args.at))?;
     println!("{shown}");
@@ -245,7 +244,7 @@ fn redrive(args: &RedriveArgs) -> Outcome {
         None => args.all || args.at.contains(&letter.at),
     };
     let Redriven { sent, earlier, without_payload, of_another_topic } =
-        DeadLetters::of(&config.kafka, &config.topics).redrive(&select, args.force).map_err(failure)?;
+        DeadLetters::of(&config.kafka, &config.topics).redrive(&select, args.force).map_err(check::broker_failure)?;
     let events = &config.topics.events;
     println!("{sent} sent back to {events}");
     for (count, what) in [
@@ -261,13 +260,6 @@ fn redrive(args: &RedriveArgs) -> Outcome {
         return Ok(());
     }
     Err(anyhow!("nothing was sent back; `dead-letters list` shows what there is").into())
-}
-
-fn failure(e: BrokerError) -> Failure {
-    match e {
-        BrokerError::Retriable(_) => Code::BrokerUnavailable.because(e),
-        e => Code::Failed.because(e),
-    }
 }
 
 fn printable(text: &str) -> String {

@@ -6,7 +6,7 @@ use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
 use super::{ConfigArgs, check};
 use crate::clock::SystemClock;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::Outcome;
 use crate::kafka::{Writer, connect};
 use crate::synth::{Event, Profile, Tap, Traffic};
 use crate::time::{Clock, Timestamp};
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Outcome {
     let config = args.config.load()?;
     crate::telemetry::init(&config.log);
     connect(&config.kafka, BROKER_TIMEOUT).map_err(check::failure)?;
-    let mut writer = Writer::new(&config.kafka).map_err(failure)?;
+    let mut writer = Writer::new(&config.kafka).map_err(check::broker_failure)?;
     let clock = SystemClock::new();
     let now = clock.now();
     let mut traffic = Traffic::new(args.profile(now));
@@ -70,14 +70,14 @@ pub fn run(args: &Args) -> Outcome {
     let mut events = 0;
     while let Some(event) = traffic.next() {
         pace.wait_for(events, &event);
-        send(&mut writer, &config.topics.events, &event).map_err(failure)?;
+        send(&mut writer, &config.topics.events, &event).map_err(check::broker_failure)?;
         events += 1;
         if events % 256 == 0 {
             progress.set_position(events);
             progress.set_message(format!("{} of {} sessions", traffic.counts().sessions, args.sessions));
         }
     }
-    writer.flush(BROKER_TIMEOUT).map_err(failure)?;
+    writer.flush(BROKER_TIMEOUT).map_err(check::broker_failure)?;
     progress.finish_and_clear();
     let (counts, took) = (traffic.counts(), clock.monotonic().saturating_sub(started));
     println!(
@@ -138,12 +138,5 @@ impl Pace {
         if ahead > Duration::from_millis(1) {
             std::thread::sleep(ahead);
         }
-    }
-}
-
-fn failure(e: BrokerError) -> Failure {
-    match e {
-        BrokerError::Retriable(_) => Code::BrokerUnavailable.because(e),
-        _ => Code::Failed.because(e),
     }
 }

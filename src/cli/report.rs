@@ -85,7 +85,7 @@ pub fn of_topic(config: &Config) -> Outcome<Report> {
                 return Err(Code::BrokerUnavailable.because(e));
             }
             Ok(()) | Err(BrokerError::Retriable(_)) => {}
-            Err(e) => return Err(Code::Failed.because(e)),
+            Err(e) => return Err(check::broker_failure(e)),
         }
     }
     if foreign > 0 {

@@ -46,10 +46,11 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Every key but those below [`PROPERTIES`].
-pub(super) static KEYS: [Key; 41] = [
+pub(super) static KEYS: [Key; 42] = [
     text("kafka.bootstrap_servers", |c| &mut c.kafka.bootstrap_servers, rules::servers),
     text("kafka.group_id", |c| &mut c.kafka.group_id, rules::group_id),
     text("kafka.instance", |c| &mut c.kafka.instance, rules::instance),
+    text("kafka.oauth_token_file", |c| &mut c.kafka.oauth_token_file, rules::token_file),
     text("topics.events", |c| &mut c.topics.events, rules::topic_name),
     text("topics.bundles", |c| &mut c.topics.bundles, rules::topic_name),
     text("topics.dead_letters", |c| &mut c.topics.dead_letters, rules::topic_name),

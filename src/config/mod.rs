@@ -82,6 +82,7 @@ impl Config {
                 bootstrap_servers: "127.0.0.1:9092".into(),
                 group_id: "duplex-collector".into(),
                 instance: instance.into(),
+                oauth_token_file: String::new(),
                 properties: Default::default(),
             },
             topics: Default::default(),

@@ -26,6 +26,15 @@ pub(super) fn instance(text: &str) -> Result<(), String> {
     name(text)
 }
 
+/// A file by its absolute path, or nothing.
+pub(super) fn token_file(text: &str) -> Result<(), String> {
+    if text.is_empty() || text.starts_with('/') && !text.contains('\0') {
+        Ok(())
+    } else {
+        Err("must be the absolute path of a file, or \"\"".to_owned())
+    }
+}
+
 /// A run's name.
 pub(super) fn run_id(text: &str) -> Result<(), String> {
     name(text)

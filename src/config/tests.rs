@@ -128,6 +128,7 @@ fn every_key_can_be_set_in_the_file() {
             bootstrap_servers: "a:1,b:2".into(),
             group_id: "g".into(),
             instance: "i".into(),
+            oauth_token_file: String::new(),
             properties: [("linger.ms".to_owned(), "5".to_owned())].into(),
         },
         topics: kafka::Topics {
@@ -374,6 +375,30 @@ fn properties_of_the_service_are_refused_wherever_they_come_from() {
             "`kafka.properties.transactional.id` \"x\" (from the command line) is set by kafka.group_id and \
              kafka.instance; remove it",
         ]
+    );
+}
+
+#[test]
+fn a_token_and_its_mechanism_come_together_and_make_no_topics() {
+    let oauth = "[kafka.properties]\n\"security.protocol\" = \"SASL_SSL\"\n\"sasl.mechanism\" = \"OAUTHBEARER\"\n";
+    let token = ("kafka.oauth_token_file", "/run/secrets/t");
+    assert_eq!(load(oauth, &[], &[token]).kafka.oauth_token_file, "/run/secrets/t");
+    assert_eq!(
+        problems(oauth, &[], &[]),
+        ["`kafka.oauth_token_file` \"\" (the default) must name the file of the token that OAUTHBEARER takes"]
+    );
+    assert_eq!(
+        problems("", &[], &[token, ("topics.create", "true")]),
+        [
+            "`kafka.oauth_token_file` \"/run/secrets/t\" (from the command line) must come with \"security.protocol\" = \
+             \"sasl_ssl\" and \"sasl.mechanism\" = \"OAUTHBEARER\" in [kafka.properties]",
+            "`topics.create` true (from the command line) must be false with `kafka.oauth_token_file`: the client that \
+             makes topics can't log in with a token; have them made",
+        ]
+    );
+    assert_eq!(
+        problems(oauth, &[], &[("kafka.oauth_token_file", "token")]),
+        ["`kafka.oauth_token_file` \"token\" (from the command line) must be the absolute path of a file, or \"\""]
     );
 }
 

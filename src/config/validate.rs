@@ -25,6 +25,7 @@ pub(super) fn settle(layers: Layers, read_secret: fn(&Path) -> io::Result<String
     if !layers.file_is_unread {
         check.instance_is_known();
         check.topics_differ();
+        check.token_goes_with_oauthbearer();
         check.sessions_can_grow_idle();
         check.a_session_fits();
     }
@@ -118,6 +119,31 @@ impl Check {
         if limits.session_bytes > most && self.are_sound(&[path, "limits.state_bytes"]) {
             let of = limits.state_bytes;
             self.report(path, format!("must be at most {most}, three eighths of `limits.state_bytes`, {of}"));
+        }
+    }
+
+    fn token_goes_with_oauthbearer(&mut self) {
+        let kafka = &self.config.kafka;
+        let property = |names: &[&str]| names.iter().find_map(|name| kafka.properties.get(*name)).cloned();
+        let mechanism = property(&["sasl.mechanism", "sasl.mechanisms"]).unwrap_or_default();
+        let protocol = property(&["security.protocol"]).unwrap_or_default().to_ascii_lowercase();
+        let is_oauthbearer = mechanism.eq_ignore_ascii_case("OAUTHBEARER") && protocol.starts_with("sasl_");
+        match (kafka.uses_token(), is_oauthbearer) {
+            (false, true) if self.are_sound(&["kafka.oauth_token_file"]) => {
+                self.report("kafka.oauth_token_file", "must name the file of the token that OAUTHBEARER takes".into());
+            }
+            (true, false) => self.report(
+                "kafka.oauth_token_file",
+                "must come with \"security.protocol\" = \"sasl_ssl\" and \"sasl.mechanism\" = \"OAUTHBEARER\" in \
+                 [kafka.properties]"
+                    .into(),
+            ),
+            _ => {}
+        }
+        if self.config.kafka.uses_token() && self.config.topics.create {
+            let remedy = "must be false with `kafka.oauth_token_file`: the client that makes topics can't log in with a \
+                          token; have them made";
+            self.report("topics.create", remedy.into());
         }
     }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::{Message, Offset as Position, TopicPartitionList};
 
 use super::client::{Deadline, drop_within};
 use super::context::Logging;
+use super::denial::Denial;
 use super::errors;
 use super::settings::{Settings, Topics};
 use crate::time::Timestamp;
@@ -38,6 +39,7 @@ pub struct BundleReader {
     /// Partitions whose end was not reached since the start.
     behind: BTreeSet<i32>,
     look_again: Deadline,
+    denial: Denial,
 }
 
 impl BundleReader {
@@ -46,7 +48,7 @@ impl BundleReader {
     /// # Errors
     /// `Fatal` when the client can't be made.
     pub fn new(settings: &Settings, topics: &Topics) -> Result<Self, BrokerError> {
-        let client = BaseConsumer::from_config_and_context(&settings.reader("bundles"), Logging)
+        let client = BaseConsumer::from_config_and_context(&settings.reader("bundles"), Logging::of(settings))
             .map_err(|error| errors::creation("bundle reader", &error))?;
         Ok(Self {
             client: Some(client),
@@ -59,6 +61,7 @@ impl BundleReader {
             assigned: BTreeSet::new(),
             behind: BTreeSet::new(),
             look_again: Deadline::after(Duration::ZERO),
+            denial: Denial::default(),
         })
     }
 
@@ -95,9 +98,11 @@ impl BundleReader {
             self.look()?;
         }
         loop {
-            match self.client().poll(deadline.remaining()) {
-                None => {}
+            let client = self.client.as_ref().expect("the client is there until the drop");
+            match client.poll(deadline.remaining()) {
+                None => self.denial.repeated()?,
                 Some(Ok(message)) => {
+                    self.denial.clear();
                     let partition = message.partition();
                     if self.ends.get(&partition).is_some_and(|end| message.offset() >= *end) {
                         drop(message);
@@ -110,6 +115,7 @@ impl BundleReader {
                     }
                 }
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
+                    self.denial.clear();
                     self.behind.remove(&partition);
                     if self.caught_up() {
                         return Ok(());
@@ -118,7 +124,7 @@ impl BundleReader {
                 Some(Err(error)) => {
                     return Err(match errors::consumption(&error, &self.topic, &self.group) {
                         BrokerError::RecordsLost(text) => BrokerError::Fatal(text),
-                        other => other,
+                        other => self.denial.note(other),
                     });
                 }
             }
@@ -140,11 +146,16 @@ impl BundleReader {
 
     /// Takes the topic's partitions that are not read yet.
     fn look(&mut self) -> Result<(), BrokerError> {
-        let metadata = self
-            .client()
+        let client = self.client();
+        client.context().login.await_answer(|timeout| drop(client.poll(timeout)));
+        let metadata = client
             .fetch_metadata(Some(&self.topic), LOOKUP_TIMEOUT)
-            .map_err(|error| errors::lookup("bundle topic", &error))?;
+            .map_err(|error| errors::lookup(&format!("topic {}", self.topic), &error))?;
         let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
+        if let Some(code) = topic.and_then(|topic| topic.error()).map(Code::from) {
+            let error = KafkaError::MetadataFetch(code);
+            return Err(errors::lookup(&format!("topic {}", self.topic), &error));
+        }
         let found: Vec<i32> =
             topic.into_iter().flat_map(|topic| topic.partitions()).map(|partition| partition.id()).collect();
         if found.is_empty() {

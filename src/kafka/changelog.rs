@@ -20,6 +20,7 @@ use tracing::debug;
 use super::client::{Deadline, drop_within};
 use super::config::Isolation;
 use super::context::Logging;
+use super::denial::Denial;
 use super::errors;
 use super::settings::{Settings, Topics};
 use super::topics::TopicProblem;
@@ -51,6 +52,7 @@ pub struct Changelog {
     clients: Option<Clients>,
     restores: BTreeMap<Partition, Restore>,
     buffered_bytes: usize,
+    denial: Denial,
 }
 
 struct Clients {
@@ -98,15 +100,17 @@ impl Changelog {
             clients: None,
             restores: BTreeMap::new(),
             buffered_bytes: 0,
+            denial: Denial::default(),
         }
     }
 
     fn connect(&mut self) -> Result<(), BrokerError> {
         if self.clients.is_none() {
             let make = |config: &ClientConfig| {
-                BaseConsumer::from_config_and_context(config, Logging)
+                BaseConsumer::from_config_and_context(config, Logging::of(&self.settings))
                     .map_err(|error| errors::creation("changelog", &error))
             };
+            self.denial.clear();
             self.clients = Some(Clients {
                 uncommitted: make(&self.settings.prober(Isolation::ReadUncommitted))?,
                 committed: make(&self.settings.prober(Isolation::ReadCommitted))?,
@@ -155,6 +159,7 @@ impl Changelog {
         match clients.reader.poll(timeout) {
             None => {}
             Some(Ok(message)) => {
+                self.denial.clear();
                 let (key, value) = (message.key().unwrap_or_default(), message.payload());
                 let (of, offset) = (Partition(message.partition()), Offset(message.offset()));
                 let Some(Restore::Reading(reading)) = self.restores.get_mut(&of) else { return Ok(()) };
@@ -169,11 +174,15 @@ impl Changelog {
                 }
             }
             Some(Err(KafkaError::PartitionEOF(of))) => {
+                self.denial.clear();
                 if let Some(Restore::Reading(reading)) = self.restores.get_mut(&Partition(of)) {
                     reading.ended = true;
                 }
             }
-            Some(Err(error)) => return Err(unreadable(&error, &self.topics.changelog, &self.settings.group_id)),
+            Some(Err(error)) => {
+                let error = unreadable(&error, &self.topics.changelog, &self.settings.group_id);
+                return Err(self.denial.note(error));
+            }
         }
         Ok(())
     }
@@ -204,6 +213,7 @@ impl Changelog {
             return Err(not_open(partition));
         };
         let progress = left(reading.next, reading.end);
+        self.denial.repeated()?;
         if reading.silent.passed() {
             reading.silent = Deadline::after(SILENCE);
             self.watermarks(|clients| &clients.committed, partition, LEAST_LOOKUP)?;

@@ -15,7 +15,9 @@ use tracing::debug;
 
 use super::assignment::Assignment;
 use super::client::{Deadline, drop_within};
+use super::denial::Denial;
 use super::group::{Group, Rebalance, accept_none, is_cooperative, locked, release_all};
+use super::login::Login;
 use super::settings::{Settings, Topics};
 use super::{errors, offsets, records};
 use crate::clock::SystemClock;
@@ -39,6 +41,7 @@ pub struct Consumer {
     /// How long such a revocation may wait before this member may be out of the group without knowing.
     trust: Duration,
     clock: SystemClock,
+    denial: Denial,
 }
 
 impl Consumer {
@@ -47,8 +50,11 @@ impl Consumer {
     /// # Errors
     /// `Fatal` when the client can't be made.
     pub fn new(settings: &Settings, topics: &Topics, slot: usize) -> Result<Self, BrokerError> {
-        let client = BaseConsumer::from_config_and_context(&settings.consumer(slot), Group::new(&topics.events))
-            .map_err(|error| errors::creation("consumer", &error))?;
+        let client = BaseConsumer::from_config_and_context(
+            &settings.consumer(slot),
+            Group::new(Login::of(settings), &topics.events),
+        )
+        .map_err(|error| errors::creation("consumer", &error))?;
         client.subscribe(&[&topics.events]).map_err(|error| errors::other("subscribe", &error))?;
         Ok(Self {
             client: Some(client),
@@ -58,6 +64,7 @@ impl Consumer {
             revoked_at: None,
             trust: settings.session_timeout() / 2,
             clock: SystemClock::new(),
+            denial: Denial::default(),
         })
     }
 
@@ -129,11 +136,15 @@ impl crate::worker::Consumer for Consumer {
             // Perhaps because a rebalance came: nothing else may be asked of the client before its answer.
             None => {
                 let asked = locked(&client.context().asked).pop_front();
-                asked.map_or(Ok(()), |asked| self.hand_over(asked, visit))
+                match asked {
+                    Some(asked) => self.hand_over(asked, visit),
+                    None => self.denial.repeated(),
+                }
             }
             // Not redelivered by librdkafka, so it is handed over even when a rebalance came with it; the rebalance is
             // the next poll's. What is not held was given back, or is read from an explicit offset later.
             Some(Ok(message)) => {
+                self.denial.clear();
                 let partition = Partition(message.partition());
                 if self.assignment.accepts(partition) && message.topic() == self.topic {
                     self.assignment.delivered(partition, Offset(message.offset()));
@@ -142,12 +153,13 @@ impl crate::worker::Consumer for Consumer {
                 Ok(())
             }
             Some(Err(KafkaError::PartitionEOF(partition))) => {
+                self.denial.clear();
                 if self.assignment.accepts(Partition(partition)) {
                     visit(Polled::EndOfPartition(Partition(partition)));
                 }
                 Ok(())
             }
-            Some(Err(error)) => Err(errors::consumption(&error, &self.topic, &self.group)),
+            Some(Err(error)) => Err(self.denial.note(errors::consumption(&error, &self.topic, &self.group))),
         }
     }
 
@@ -155,13 +167,14 @@ impl crate::worker::Consumer for Consumer {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
+        let call = format!("committed offsets of group {}", self.group);
         let list = open(&self.client)?
             .committed_offsets(self.names(partitions), timeout)
-            .map_err(|error| errors::lookup("committed offsets", &error))?;
+            .map_err(|error| errors::lookup(&call, &error))?;
         list.elements()
             .iter()
             .map(|element| {
-                element.error().map_err(|error| errors::lookup("committed offsets", &error))?;
+                element.error().map_err(|error| errors::lookup(&call, &error))?;
                 let offset = match element.offset() {
                     Position::Offset(offset) => Some(Offset(offset)),
                     _ => None,

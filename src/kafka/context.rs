@@ -1,16 +1,20 @@
 //! What librdkafka says of itself: logs and errors, each distinct one at most once in five seconds.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use rdkafka::ClientContext;
+use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use tracing::{debug, error, info, warn};
 
+use super::login::Login;
 use super::remedies;
+use super::settings::Settings;
 use crate::clock::SystemClock;
 use crate::time::Clock;
 
@@ -23,10 +27,24 @@ const REMEMBERED: usize = 256;
 static LIMITER: LazyLock<Limiter> = LazyLock::new(Limiter::default);
 
 /// The context of clients that have nothing to report but logs.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Logging;
+#[derive(Clone, Debug, Default)]
+pub(super) struct Logging {
+    pub(super) login: Login,
+}
+
+impl Logging {
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self { login: Login::of(settings) }
+    }
+}
 
 impl ClientContext for Logging {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        self.login.token()
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         log(level, facility, message);
     }
@@ -49,7 +67,10 @@ pub(super) fn admit(message: &str) -> Option<u64> {
 pub(super) fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
     let message = without_thread(message);
     // What these two say comes again as an error with the same text.
-    if matches!(level, RDKafkaLogLevel::Debug) || matches!(facility, "FAIL" | "ERROR") {
+    // Nor does a partition say anything that was not added to a transaction because another one may not be.
+    let is_said_elsewhere =
+        matches!(facility, "FAIL" | "ERROR") || message.ends_with("Broker: Operation not attempted");
+    if matches!(level, RDKafkaLogLevel::Debug) || is_said_elsewhere {
         debug!(target: "librdkafka", facility, "{message}");
         return;
     }
@@ -76,6 +97,10 @@ pub(super) fn log_error(error: &KafkaError, reason: &str) {
         return;
     }
     let reason = without_thread(reason);
+    // Said where the token is read.
+    if reason.starts_with("Failed to acquire SASL OAUTHBEARER token") {
+        return;
+    }
     if let Some(repeated) = LIMITER.admit(reason) {
         let reason = remedies::explained(reason);
         warn!(target: "librdkafka", repeated, "{reason}");

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::producer::BaseRecord;
 use rdkafka::{ClientConfig, Message, Offset as Position, TopicPartitionList};
@@ -156,7 +156,7 @@ impl<'a> DeadLetters<'a> {
 
     fn read(&self, visit: &mut dyn FnMut(Entry<'_>) -> Result<(), BrokerError>) -> Result<(), BrokerError> {
         let mut left = self.settled()?;
-        let reader = consumer(&self.settings.reader("dead-letters"))?;
+        let reader = self.consumer(&self.settings.reader("dead-letters"))?;
         let mut list = TopicPartitionList::new();
         for partition in &left {
             list.add_partition_offset(&self.topics.dead_letters, *partition, Position::Beginning).map_err(lookup)?;
@@ -201,11 +201,19 @@ impl<'a> DeadLetters<'a> {
     /// end behind all that stood on the topic.
     fn settled(&self) -> Result<BTreeSet<i32>, BrokerError> {
         let topic = &self.topics.dead_letters;
+        let lookup = |error| errors::lookup(&format!("topic {topic}"), &error);
         let [all, stable] = [Isolation::ReadUncommitted, Isolation::ReadCommitted];
-        let (all, stable) = (consumer(&self.settings.prober(all))?, consumer(&self.settings.prober(stable))?);
+        let (all, stable) = (self.consumer(&self.settings.prober(all))?, self.consumer(&self.settings.prober(stable))?);
         let metadata = all.fetch_metadata(None, LOOKUP_TIMEOUT).map_err(lookup)?;
         let found = metadata.topics().iter().find(|found| found.name() == topic && found.error().is_none());
-        let found = found.ok_or_else(|| BrokerError::Fatal(format!("topic {topic} does not exist")))?;
+        let Some(found) = found else {
+            // Of this topic alone: brokers leave out of the list what the principal may not see.
+            let alone = all.fetch_metadata(Some(topic), LOOKUP_TIMEOUT).map_err(lookup)?;
+            return Err(match alone.topics().first().and_then(|topic| topic.error()).map(Code::from) {
+                Some(code @ Code::TopicAuthorizationFailed) => lookup(KafkaError::MetadataFetch(code)),
+                _ => BrokerError::Fatal(format!("topic {topic} does not exist")),
+            });
+        };
         let mut ends = BTreeMap::new();
         for partition in found.partitions().iter().map(|partition| partition.id()) {
             let (low, high) = all.fetch_watermarks(topic, partition, LOOKUP_TIMEOUT).map_err(lookup)?;
@@ -220,16 +228,19 @@ impl<'a> DeadLetters<'a> {
                     let text = format!("topic {topic}, partition {partition}: a transaction stays open");
                     return Err(BrokerError::Retriable(text));
                 }
-                thread::sleep(SETTLE_PAUSE);
+                // Serves the client meanwhile.
+                drop(stable.poll(SETTLE_PAUSE));
             }
         }
         Ok(ends.into_keys().collect())
     }
-}
 
-fn consumer(config: &ClientConfig) -> Result<BaseConsumer<Logging>, BrokerError> {
-    BaseConsumer::from_config_and_context(config, Logging)
-        .map_err(|error| errors::creation("dead-letter reader", &error))
+    fn consumer(&self, config: &ClientConfig) -> Result<BaseConsumer<Logging>, BrokerError> {
+        let client = BaseConsumer::from_config_and_context(config, Logging::of(self.settings))
+            .map_err(|error| errors::creation("dead-letter reader", &error))?;
+        client.context().login.await_answer(|timeout| drop(client.poll(timeout)));
+        Ok(client)
+    }
 }
 
 fn lookup(error: KafkaError) -> BrokerError {

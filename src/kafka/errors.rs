@@ -19,11 +19,13 @@ pub(super) fn transaction(call: &str, error: &KafkaError) -> BrokerError {
     // A static member that was replaced is told so by an abortable error, but trying again can't help.
     if error.code() == Code::FencedInstanceId || error.is_fatal() && is_fencing(error.code()) {
         BrokerError::Fenced(text)
+    } else if error.is_fatal() && is_denied(error.code()) {
+        // The client can't go on even once it is given.
+        BrokerError::Misconfigured(with_remedy(text, error.code()))
     } else if error.is_fatal() {
         BrokerError::Fatal(with_remedy(text, error.code()))
-    } else if error.code() == Code::TopicAuthorizationFailed {
-        // Trying again at once would fail again; which topic it is stands in librdkafka's log.
-        BrokerError::Fatal(with_remedy(text, error.code()))
+    } else if is_denied(error.code()) {
+        BrokerError::Denied(with_remedy(text, error.code()))
     } else if error.txn_requires_abort() || has_moved_on(error) {
         BrokerError::Abortable(text)
     } else if error.is_retriable() {
@@ -33,11 +35,23 @@ pub(super) fn transaction(call: &str, error: &KafkaError) -> BrokerError {
     }
 }
 
+/// Whether the broker knows of no open transaction that could be aborted.
+pub(super) fn has_nothing_open(error: &KafkaError) -> bool {
+    matches!(error, KafkaError::Transaction(error) if error.code() == Code::InvalidTransactionalState)
+}
+
+fn is_denied(code: Code) -> bool {
+    matches!(
+        code,
+        Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed | Code::TransactionalIdAuthorizationFailed
+    )
+}
+
 fn has_moved_on(error: &RDKafkaError) -> bool {
     matches!(error.code(), Code::UnknownMemberId | Code::IllegalGeneration | Code::RebalanceInProgress)
 }
 
-fn with_remedy(text: String, code: Code) -> String {
+pub(super) fn with_remedy(text: String, code: Code) -> String {
     match code {
         Code::InvalidTransactionTimeout => {
             format!("{text}: transaction.timeout.ms is above the broker's transaction.max.timeout.ms")
@@ -45,9 +59,9 @@ fn with_remedy(text: String, code: Code) -> String {
         Code::TransactionalIdAuthorizationFailed => {
             format!("{text}: the principal needs Write on the transactional id")
         }
-        Code::TopicAuthorizationFailed => {
-            format!("{text}: the principal needs Write on the topics of bundles, dead letters and changelog")
-        }
+        // librdkafka names the topic in a line of its own.
+        Code::TopicAuthorizationFailed => format!("{text}: the principal needs Write on each topic that is written to"),
+        Code::GroupAuthorizationFailed => format!("{text}: the principal needs Read on the group"),
         Code::ClusterAuthorizationFailed => format!("{text}: the principal needs IdempotentWrite on the cluster"),
         _ => text,
     }
@@ -71,10 +85,10 @@ pub(super) fn consumption(error: &KafkaError, topic: &str, group: &str) -> Broke
             BrokerError::Fatal(format!("topic {topic}: {code}"))
         }
         Code::TopicAuthorizationFailed => {
-            BrokerError::Retriable(format!("{code}: the principal needs Read and Describe on topic {topic}"))
+            BrokerError::Denied(format!("{code}: the principal needs Read on topic {topic}"))
         }
         Code::GroupAuthorizationFailed => {
-            BrokerError::Retriable(format!("{code}: the principal needs Read on group {group}"))
+            BrokerError::Denied(format!("{code}: the principal needs Read on group {group}"))
         }
         Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
             BrokerError::Retriable(format!("topic {topic} is not there (yet): {code}"))
@@ -95,13 +109,20 @@ pub(super) fn offset_commit(error: &KafkaError, group: &str) -> BrokerError {
             BrokerError::Abortable(text)
         }
         Some(Code::Fatal) => BrokerError::Fatal(text),
+        Some(Code::GroupAuthorizationFailed) => {
+            BrokerError::Denied(format!("{text}: the principal needs Read on the group"))
+        }
+        Some(Code::TopicAuthorizationFailed) => {
+            BrokerError::Denied(format!("{text}: the principal needs Read on the events topic"))
+        }
         _ => BrokerError::Retriable(text),
     }
 }
 
-/// An error of a look-up: the answer may come the next time.
+/// An error of a look-up, `call` with the name of what is looked up: the answer may come the next time.
 pub(super) fn lookup(call: &str, error: &KafkaError) -> BrokerError {
     match error.rdkafka_error_code() {
+        Some(code) if is_denied(code) => BrokerError::Denied(format!("{call}: {code}: the principal needs Read on it")),
         Some(code @ Code::Fatal) => BrokerError::Fatal(format!("{call}: {code}")),
         Some(code) => BrokerError::Retriable(format!("{call}: {code}")),
         None => BrokerError::Retriable(format!("{call}: {error}")),
@@ -145,8 +166,6 @@ mod tests {
             Code::NotCoordinator,
             Code::NotLeaderForPartition,
             Code::Authentication,
-            Code::TopicAuthorizationFailed,
-            Code::GroupAuthorizationFailed,
             Code::PollExceeded,
         ] {
             assert!(matches!(poll_error(code), BrokerError::Retriable(_)), "{code:?}");
@@ -175,9 +194,25 @@ mod tests {
 
     #[test]
     fn authorization_errors_name_what_is_missing() {
+        let denied = |text: &str| BrokerError::Denied(text.to_owned());
         assert_eq!(
-            poll_error(Code::GroupAuthorizationFailed).to_string(),
-            "GroupAuthorizationFailed (Broker: Group authorization failed): the principal needs Read on group group"
+            poll_error(Code::GroupAuthorizationFailed),
+            denied(
+                "GroupAuthorizationFailed (Broker: Group authorization failed): the principal needs Read on group group"
+            )
+        );
+        assert_eq!(
+            poll_error(Code::TopicAuthorizationFailed),
+            denied(
+                "TopicAuthorizationFailed (Broker: Topic authorization failed): the principal needs Read on topic events"
+            )
+        );
+        let error = KafkaError::MetadataFetch(Code::TopicAuthorizationFailed);
+        assert_eq!(
+            lookup("topic bundles", &error),
+            denied(
+                "topic bundles: TopicAuthorizationFailed (Broker: Topic authorization failed): the principal needs Read on it"
+            )
         );
     }
 }

@@ -1,9 +1,11 @@
 //! The callbacks of a group member's poll: rebalances are kept, statistics read.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext, RebalanceProtocol};
 use rdkafka::error::{KafkaError, KafkaResult};
@@ -11,6 +13,7 @@ use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, TopicPartitionList};
 use tracing::debug;
 
+use super::login::Login;
 use super::{context, statistics};
 use crate::ids::{Offset, Partition};
 use crate::worker::QueuedBytes;
@@ -24,6 +27,7 @@ pub(super) enum Rebalance {
 
 /// The callbacks of a poll.
 pub(super) struct Group {
+    login: Login,
     topic: String,
     pub(super) asked: Mutex<VecDeque<Rebalance>>,
     pub(super) ends: Mutex<BTreeMap<Partition, Offset>>,
@@ -35,8 +39,9 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(topic: &str) -> Self {
+    pub(super) fn new(login: Login, topic: &str) -> Self {
         Self {
+            login,
             topic: topic.to_owned(),
             asked: Mutex::default(),
             ends: Mutex::default(),
@@ -48,6 +53,12 @@ impl Group {
 }
 
 impl ClientContext for Group {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        self.login.token()
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         context::log(level, facility, message);
     }

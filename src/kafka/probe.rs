@@ -1,15 +1,18 @@
 //! Asks a cluster what it has, and knows why where no broker answers.
 
+use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rdkafka::ClientContext;
+use rdkafka::client::OAuthToken;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::metadata::Metadata;
 
 use super::config::Isolation;
+use super::login::Login;
 use super::settings::Settings;
 use super::topics::{CheckError, TopicProblem};
 use super::{context, properties, remedies};
@@ -24,17 +27,26 @@ pub(super) struct Probe {
 }
 
 /// Keeps the last error of a connection. librdkafka's calls themselves only say that they failed.
-#[derive(Debug, Default)]
-struct Reasons(Mutex<Option<String>>);
+#[derive(Debug)]
+struct Reasons {
+    login: Login,
+    last: Mutex<Option<String>>,
+}
 
 impl Reasons {
     fn keep(&self, reason: &str) {
         let reason = remedies::explained(context::without_thread(reason));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
     }
 }
 
 impl ClientContext for Reasons {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        self.login.token()
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         // A connection that the broker closes is no error to librdkafka, which may try again.
         if facility == "FAIL" {
@@ -62,7 +74,8 @@ impl Probe {
         let mut config = settings.prober(Isolation::ReadCommitted);
         // A listener that wants TLS just closes a connection without.
         config.set("log.connection.close", "true");
-        let client = BaseConsumer::from_config_and_context(&config, Reasons::default())
+        let reasons = Reasons { login: Login::silent(settings), last: Mutex::default() };
+        let client = BaseConsumer::from_config_and_context(&config, reasons)
             .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(properties::why_not_made(&error))]))?;
         Ok(Self { client, servers: settings.bootstrap_servers.clone() })
     }
@@ -72,10 +85,15 @@ impl Probe {
     /// # Errors
     /// `Unavailable`, with what keeps the client from its brokers where that is known.
     pub(super) fn metadata(&self, timeout: Duration) -> Result<Metadata, CheckError> {
+        let login = &self.client.context().login;
+        login.await_answer(|timeout| drop(self.client.poll(timeout)));
+        if let Some(reason) = login.failure() {
+            return Err(CheckError::Unavailable { servers: self.servers.clone(), reason });
+        }
         let metadata = self.client.fetch_metadata(None, timeout);
         // What happened on the way comes by polling.
         while self.client.poll(DRAINED).is_some() {}
-        let reason = self.client.context().0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reason = self.client.context().last.lock().unwrap_or_else(PoisonError::into_inner).take();
         metadata.map_err(|error| CheckError::Unavailable {
             servers: self.servers.clone(),
             reason: reason.unwrap_or_else(|| error.to_string()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, PurgeConfig};
@@ -19,8 +20,12 @@ use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee, QueuedBytes};
 
 /// One try to reach the transaction coordinator; the caller tries again.
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two looks for a token that was not there.
+const TOKEN_PAUSE: Duration = Duration::from_millis(200);
 /// One try of an abort, while the reports of purged records wait to be read.
 const ABORT_TRY: Duration = Duration::from_millis(100);
+/// For the line of a log to come.
+const LOG_PAUSE: Duration = Duration::from_millis(10);
 /// After its deadline a call that comes back at all has come back.
 const OWN_ANSWER: Duration = Duration::from_secs(1);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,6 +34,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Producer {
     /// `None` only while dropped.
     client: Option<Arc<BaseProducer<Deliveries>>>,
+    group: String,
+    /// For another client in its place.
+    config: ClientConfig,
     /// Its `client.id`, which a transactional one also is known by.
     id: String,
     topics: Topics,
@@ -53,11 +61,11 @@ impl Producer {
         payload: DeadLetterPayload,
     ) -> Result<Self, BrokerError> {
         let config = settings.producer(slot, guarantee == ProcessingGuarantee::ExactlyOnce);
-        let client = BaseProducer::from_config_and_context(&config, Deliveries::default())
-            .map_err(|error| errors::creation("producer", &error))?;
         Ok(Self {
-            client: Some(Arc::new(client)),
+            client: Some(Arc::new(made(&config, Deliveries::of(settings))?)),
+            group: settings.group_id.clone(),
             id: config.get("client.id").unwrap_or_default().to_owned(),
+            config,
             topics: topics.clone(),
             guarantee,
             payload,
@@ -89,6 +97,24 @@ impl Producer {
         let topic = record.topic;
         let queued = transaction::enqueue(self.client(), record, Deadline::after(self.timeout));
         queued.map_err(|error| refused(self.client(), topic, &error))
+    }
+
+    /// Puts another client in the place of one that librdkafka has given up: where the broker refuses every topic of a
+    /// transaction it never begins there, and librdkafka takes the answer to its abort for fatal.
+    fn renew(&mut self, deadline: Deadline) -> Result<(), BrokerError> {
+        let context = Arc::clone(self.client().context());
+        if let Some(client) = self.client.take() {
+            drop_within(client, CLOSE_TIMEOUT, "producer");
+        }
+        let deliveries = context.renewed();
+        self.client = Some(Arc::new(made(&self.config, deliveries)?));
+        loop {
+            match crate::worker::Producer::init_transactions(self) {
+                Err(BrokerError::Retriable(_)) if !deadline.passed() => {}
+                Err(BrokerError::Retriable(text)) => return Err(BrokerError::Fatal(text)),
+                result => return result,
+            }
+        }
     }
 
     fn send_dead_letter(&self, letter: &DeadLetter) -> Result<(), BrokerError> {
@@ -123,9 +149,21 @@ impl crate::worker::Producer for Producer {
         if !self.is_transactional() {
             return Ok(());
         }
-        let result = self.client().init_transactions(INIT_TIMEOUT);
+        let (client, login) = (self.client(), &self.client().context().login);
+        login.await_answer(|timeout| client.poll(timeout));
+        if login.failure().is_some() {
+            client.poll(TOKEN_PAUSE);
+        }
+        if let Some(why) = login.failure() {
+            return Err(BrokerError::Retriable(why));
+        }
+        let result = client.init_transactions(INIT_TIMEOUT);
         self.client().poll(Duration::ZERO);
         result.map_err(|error| errors::transaction(&format!("init transactions of {}", self.id), &error))
+    }
+
+    fn serve(&mut self) {
+        self.client().poll(Duration::ZERO);
     }
 
     fn begin(&mut self) -> Result<(), BrokerError> {
@@ -158,13 +196,14 @@ impl crate::worker::Producer for Producer {
         }
         let list = offsets::to_commit(&self.topics.events, offsets);
         let deadline = Deadline::after(self.timeout);
+        let call = format!("send offsets of group {}", self.group);
         let (client, group) = (self.shared(), Arc::clone(&group.0));
         // librdkafka waits without end for the connection to a group coordinator that died after it was asked for. Nothing
         // else can be called meanwhile, so the worker is to end.
         let sent = call_within(self.timeout + OWN_ANSWER, move || {
             loop {
                 let result = client.send_offsets_to_transaction(&list, &group, deadline.remaining());
-                match result.map_err(|error| errors::transaction("send offsets", &error)) {
+                match result.map_err(|error| explained(&client, &call, &error)) {
                     Err(BrokerError::Retriable(text)) if deadline.passed() => return Err(BrokerError::Abortable(text)),
                     Err(BrokerError::Retriable(_)) => client.poll(Duration::from_millis(10)),
                     result => return result,
@@ -198,7 +237,9 @@ impl crate::worker::Producer for Producer {
         let deadline = Deadline::after(self.timeout);
         loop {
             let result = self.client().commit_transaction(deadline.remaining());
-            match result.map_err(|error| errors::transaction("commit transaction", &error)) {
+            match result
+                .map_err(|error| explained(self.client(), &format!("commit transaction of {}", self.id), &error))
+            {
                 // It may have been committed, and can't be aborted any more.
                 Err(BrokerError::Retriable(text)) if deadline.passed() => {
                     return Err(BrokerError::Fatal(format!("the outcome is unknown: {text}")));
@@ -221,8 +262,11 @@ impl crate::worker::Producer for Producer {
         // would not; it can't finish before the reports of that are read, so it is called again after.
         loop {
             let result = self.client().abort_transaction(ABORT_TRY.min(deadline.remaining()));
+            if result.as_ref().is_err_and(errors::has_nothing_open) {
+                return self.renew(deadline);
+            }
             match result.map_err(|error| errors::transaction("abort transaction", &error)) {
-                Err(BrokerError::Retriable(text) | BrokerError::Abortable(text)) => {
+                Err(BrokerError::Retriable(text) | BrokerError::Abortable(text) | BrokerError::Denied(text)) => {
                     if deadline.passed() {
                         return Err(BrokerError::Fatal(text));
                     }
@@ -242,6 +286,22 @@ impl Drop for Producer {
         if let Some(client) = self.client.take() {
             drop_within(client, CLOSE_TIMEOUT, "producer");
         }
+    }
+}
+
+fn made(config: &ClientConfig, deliveries: Deliveries) -> Result<BaseProducer<Deliveries>, BrokerError> {
+    BaseProducer::from_config_and_context(config, deliveries).map_err(|error| errors::creation("producer", &error))
+}
+
+/// An error of a transaction call. Which topic was refused is in librdkafka's log only.
+fn explained(client: &BaseProducer<Deliveries>, call: &str, error: &KafkaError) -> BrokerError {
+    match errors::transaction(call, error) {
+        BrokerError::Denied(text) => {
+            client.poll(LOG_PAUSE);
+            let refused = client.context().take_refused();
+            BrokerError::Denied(refused.map_or(text.clone(), |topic| format!("{text}, and lacks it on {topic}")))
+        }
+        other => other,
     }
 }
 

@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::transaction::Deliveries;
 
 /// Properties of the service itself: correctness rests on them.
-const OWNED: [(&str, &str); 17] = [
+const OWNED: [(&str, &str); 19] = [
     ("bootstrap.servers", "kafka.bootstrap_servers"),
     ("metadata.broker.list", "kafka.bootstrap_servers"),
     ("group.id", "kafka.group_id"),
@@ -26,6 +26,8 @@ const OWNED: [(&str, &str); 17] = [
     ("enable.idempotence", "the service"),
     ("acks", "the service"),
     ("request.required.acks", "the service"),
+    ("enable.sasl.oauthbearer.unsecure.jwt", "kafka.oauth_token_file"),
+    ("sasl.oauthbearer.config", "kafka.oauth_token_file"),
     ("statistics.interval.ms", "the service"),
     ("log.queue", "the service"),
     ("offset.store.method", "the service"),
@@ -119,7 +121,7 @@ impl Settings {
         for config in [&mut consumer, &mut producer] {
             config.remove("bootstrap.servers").remove("group.id");
         }
-        let consumer = BaseConsumer::from_config_and_context(&consumer, Logging).err();
+        let consumer = BaseConsumer::from_config_and_context(&consumer, Logging::default()).err();
         let producer = BaseProducer::from_config_and_context(&producer, Deliveries::default()).err();
         consumer.or(producer).map(|error| PropertyError::Combination(why_not_made(&error)))
     }
@@ -178,6 +180,7 @@ pub(super) mod tests {
             bootstrap_servers: "127.0.0.1:1".into(),
             group_id: "group".into(),
             instance: "a".into(),
+            oauth_token_file: String::new(),
             properties: properties.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
         }
     }

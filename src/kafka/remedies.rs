@@ -1,7 +1,7 @@
 //! What to do about what a broker refuses, by what librdkafka says of it.
 
 /// What librdkafka's texts contain, and what a person can do. The first that fits counts.
-const REMEDIES: [(&[&str], &str); 7] = [
+const REMEDIES: [(&[&str], &str); 8] = [
     // It does not tell which of the three.
     (
         &["certificate verify failed"],
@@ -15,6 +15,11 @@ const REMEDIES: [(&[&str], &str); 7] = [
     (
         &["unsupported mechanism", "Unsupported SASL mechanism", "not enabled in the server"],
         "set sasl.mechanism to one that the broker offers",
+    ),
+    (
+        &["OAUTHBEARER authentication failed", "error: {\"status\":"],
+        "the broker refuses the token in kafka.oauth_token_file: put one there that is of an issuer and for an audience \
+         that the broker knows, and has not expired",
     ),
     (
         &["SASL authentication error", "Authentication failed"],
@@ -51,6 +56,8 @@ mod tests {
         let text = explained(refused);
         assert!(text.starts_with("ssl://b:1/bootstrap: SASL authentication error: Invalid: the broker"), "{text}");
         assert!(text.ends_with("mend sasl.username and sasl.password"), "{text}");
+        let token = "sasl_ssl://b:1/bootstrap: SASL authentication error: {\"status\":\"invalid_token\"}";
+        assert!(explained(token).contains("kafka.oauth_token_file"), "{}", explained(token));
         let closed =
             "ssl://b:1/bootstrap: Disconnected: SSL connection closed by peer (after 1ms in state SSL_HANDSHAKE)";
         assert!(explained(closed).contains("speaks no TLS"), "{}", explained(closed));

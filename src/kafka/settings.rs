@@ -12,6 +12,8 @@ pub struct Settings {
     pub group_id: String,
     /// This process within the group, stable over restarts: the second part of every `transactional.id`.
     pub instance: String,
+    /// The file of the token for OAUTHBEARER, by its absolute path; empty where none is used.
+    pub oauth_token_file: String,
     /// librdkafka properties, passed through; secrets included, so never printed whole.
     pub properties: BTreeMap<String, String>,
 }
@@ -41,12 +43,32 @@ pub enum DeadLetterPayload {
     Drop,
 }
 
+impl Settings {
+    /// Whether clients log in with a token from a file.
+    #[must_use]
+    pub fn uses_token(&self) -> bool {
+        !self.oauth_token_file.is_empty()
+    }
+
+    /// Whether what a client logs in with can be read on the wire.
+    #[must_use]
+    pub fn shows_secrets(&self) -> bool {
+        let is = |names: &[&str], values: &[&str]| {
+            let value = names.iter().find_map(|name| self.properties.get(*name));
+            value.is_some_and(|value| values.iter().any(|one| value.eq_ignore_ascii_case(one)))
+        };
+        is(&["security.protocol"], &["sasl_plaintext"])
+            && is(&["sasl.mechanism", "sasl.mechanisms"], &["PLAIN", "OAUTHBEARER"])
+    }
+}
+
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("bootstrap_servers", &self.bootstrap_servers)
             .field("group_id", &self.group_id)
             .field("instance", &self.instance)
+            .field("oauth_token_file", &self.oauth_token_file)
             .field("properties", &self.properties.keys().collect::<Vec<_>>())
             .finish()
     }
@@ -63,5 +85,19 @@ impl Default for Topics {
             partitions: 8,
             replication_factor: 3,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::properties::tests::settings;
+
+    #[test]
+    fn a_secret_in_clear_is_known() {
+        let shows = |protocol, mechanism| {
+            settings(&[("security.protocol", protocol), ("sasl.mechanism", mechanism)]).shows_secrets()
+        };
+        assert!(shows("SASL_PLAINTEXT", "PLAIN") && shows("sasl_plaintext", "OAUTHBEARER"));
+        assert!(!shows("sasl_ssl", "PLAIN") && !shows("sasl_plaintext", "SCRAM-SHA-512") && !shows("ssl", "PLAIN"));
     }
 }

@@ -28,7 +28,7 @@ const CHANGELOG_SEGMENT_BYTES: &str = "52428800";
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum CheckError {
     /// The broker does not answer; it may later.
-    #[error("kafka at {servers} does not answer: {reason}")]
+    #[error("no way into kafka at {servers}: {reason}")]
     Unavailable { servers: String, reason: String },
     /// It answers, and something is wrong that only a person can mend.
     #[error("{}", all(.0))]
@@ -56,6 +56,8 @@ pub enum TopicProblem {
     Undescribed { topic: String, reason: String },
     #[error("topic {topic} can't be used: {reason}: the principal needs {rights} on it")]
     Refused { topic: String, reason: String, rights: &'static str },
+    #[error("{0}")]
+    Denied(String),
     #[error("topic {topic} can't be created: {reason}")]
     NotCreated { topic: String, reason: String },
     #[error("the kafka client can't be made: {0}")]
@@ -105,12 +107,11 @@ pub fn connect(settings: &Settings, timeout: Duration) -> Result<ClusterInfo, Ch
 pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeout: Duration) -> Result<(), CheckError> {
     wrong(shared_names(topics))?;
     let deadline = Deadline::after(timeout);
-    let admin = AdminClient::from_config_and_context(&settings.admin(), Logging)
-        .map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(properties::why_not_made(&error))]))?;
+    let admin = admin(settings)?;
     let probe = Probe::new(settings)?;
     let mut found = look(settings, topics, &probe, deadline)?;
     if topics.create && found.values().any(Option::is_none) {
-        create(settings, topics, &admin, &found, deadline)?;
+        create(settings, topics, admin.as_ref(), &found, deadline)?;
         found = look(settings, topics, &probe, deadline)?;
         // A new topic needs a moment to be known to every broker.
         while found.values().any(Option::is_none) && !deadline.passed() {
@@ -137,12 +138,29 @@ pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeou
             events_partitions: events,
         });
     }
-    if embedded {
-        debug!(topic = topics.changelog, "the embedded broker can't describe topics: cleanup.policy is not checked");
-    } else {
-        problems.extend(cleanup_problem(settings, topics, &admin, deadline)?);
+    match admin {
+        _ if embedded => {
+            debug!(
+                topic = topics.changelog,
+                "the embedded broker can't describe topics: cleanup.policy is not checked"
+            );
+        }
+        Some(admin) => problems.extend(cleanup_problem(settings, topics, &admin, deadline)?),
+        None => {
+            warn!(topic = topics.changelog, "cleanup.policy is not checked: it can't be asked for with OAUTHBEARER")
+        }
     }
     wrong(problems)
+}
+
+/// The client for what only an admin client can do; none where it could never log in.
+fn admin(settings: &Settings) -> Result<Option<AdminClient<Logging>>, CheckError> {
+    if settings.uses_token() {
+        return Ok(None);
+    }
+    let admin = AdminClient::from_config_and_context(&settings.admin(), Logging::default());
+    let not_made = |error| CheckError::Wrong(vec![TopicProblem::Client(properties::why_not_made(&error))]);
+    admin.map(Some).map_err(not_made)
 }
 
 /// Partitions of each of the four topics; `None` for one that is missing.
@@ -191,7 +209,7 @@ fn look(
 fn create(
     settings: &Settings,
     topics: &Topics,
-    admin: &AdminClient<Logging>,
+    admin: Option<&AdminClient<Logging>>,
     found: &BTreeMap<String, Option<usize>>,
     deadline: Deadline,
 ) -> Result<(), CheckError> {
@@ -213,6 +231,12 @@ fn create(
             topic.set("cleanup.policy", "compact").set("segment.bytes", CHANGELOG_SEGMENT_BYTES)
         })
         .collect();
+    let Some(admin) = admin else {
+        let reason = "it can't be asked for with OAUTHBEARER: have it made, and set topics.create = false";
+        let not_created =
+            |topic: &NewTopic<'_>| TopicProblem::NotCreated { topic: topic.name.into(), reason: reason.into() };
+        return wrong(new.iter().map(not_created).collect());
+    };
     let options =
         AdminOptions::new().request_timeout(Some(deadline.remaining())).operation_timeout(Some(deadline.remaining()));
     let results = block_on(admin.create_topics(&new, &options), deadline)
@@ -224,6 +248,10 @@ fn create(
         match result {
             Ok(topic) => info!(topic, "topic created"),
             Err((_, Code::TopicAlreadyExists)) => {}
+            Err((topic, code @ (Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed))) => {
+                let reason = format!("{code}: the principal needs Create on it");
+                problems.push(TopicProblem::NotCreated { topic, reason });
+            }
             Err((topic, code)) => problems.push(TopicProblem::NotCreated { topic, reason: code.to_string() }),
         }
     }

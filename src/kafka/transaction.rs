@@ -1,14 +1,18 @@
 //! Deliveries of a producer: what came back, and how to wait for the rest.
 
+use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::{ClientContext, Message};
 
 use super::client::Deadline;
+use super::login::Login;
+use super::settings::Settings;
 use super::{context, errors};
 use crate::worker::{BrokerError, QueuedBytes};
 
@@ -18,15 +22,33 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Keeps the first delivery that failed, and counts what waits for its delivery.
 #[derive(Debug, Default)]
 pub(super) struct Deliveries {
+    pub(super) login: Login,
     failed: Mutex<Option<(Code, String)>>,
+    /// The last topic that a transaction may not write to.
+    refused: Mutex<Option<String>>,
     /// Bytes of keys and values.
     pub(super) queued: QueuedBytes,
 }
 
 impl Deliveries {
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self { login: Login::of(settings), ..Self::default() }
+    }
+
+    /// For a client in the place of this one's, whose queue went with it.
+    pub(super) fn renewed(&self) -> Self {
+        self.queued.set(0);
+        Self { login: self.login.clone(), queued: self.queued.clone(), ..Self::default() }
+    }
+
     /// The first failure since it was last taken.
     pub(super) fn take_failure(&self) -> Option<(Code, String)> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The topic that was refused since it was last taken; its name comes by polling.
+    pub(super) fn take_refused(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn failure(&self) -> Option<(Code, String)> {
@@ -35,7 +57,17 @@ impl Deliveries {
 }
 
 impl ClientContext for Deliveries {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        self.login.token()
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        if message.ends_with("to transaction: Broker: Topic authorization failed") {
+            let topic = message.split('"').nth(1).map(str::to_owned);
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = topic;
+        }
         context::log(level, facility, message);
     }
 
@@ -109,8 +141,12 @@ pub(super) fn settle(producer: &BaseProducer<Deliveries>, deadline: Deadline) ->
 /// `Fenced` or `Fatal` for the end of the client, else `Abortable` for a delivery that failed.
 pub(super) fn verdict(producer: &BaseProducer<Deliveries>) -> Result<(), BrokerError> {
     if let Some((code, text)) = producer.client().fatal_error() {
-        let text = format!("{text} ({code:?})");
-        return Err(if errors::is_fencing(code) { BrokerError::Fenced(text) } else { BrokerError::Fatal(text) });
+        let text = errors::with_remedy(format!("{text} ({code:?})"), code);
+        return Err(match code {
+            _ if errors::is_fencing(code) => BrokerError::Fenced(text),
+            Code::TransactionalIdAuthorizationFailed => BrokerError::Misconfigured(text),
+            _ => BrokerError::Fatal(text),
+        });
     }
     match producer.context().failure() {
         None => Ok(()),
@@ -125,9 +161,7 @@ pub(super) fn delivery(code: Code, text: String) -> BrokerError {
         Code::MessageSizeTooLarge => {
             BrokerError::Fatal(format!("{text}: raise max.message.bytes of the topic, or lower limits.bundle_bytes"))
         }
-        Code::TopicAuthorizationFailed => {
-            BrokerError::Fatal(format!("{text}: the principal needs Write and Describe on the topic"))
-        }
+        Code::TopicAuthorizationFailed => BrokerError::Denied(format!("{text}: the principal needs Write on it")),
         _ => BrokerError::Abortable(text),
     }
 }

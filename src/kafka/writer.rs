@@ -28,7 +28,7 @@ impl Writer {
     /// # Errors
     /// `Fatal` when the client can't be made.
     pub fn new(settings: &Settings) -> Result<Self, BrokerError> {
-        let client = BaseProducer::from_config_and_context(&settings.producer(0, false), Deliveries::default())
+        let client = BaseProducer::from_config_and_context(&settings.producer(0, false), Deliveries::of(settings))
             .map_err(|error| errors::creation("writer", &error))?;
         Ok(Self { client: Some(client) })
     }

@@ -2,7 +2,9 @@
 //!
 //! Generic over its [ports](Consumer), so that the real broker and a simulated one drive the same code.
 
+mod backoff;
 mod commit;
+mod error;
 mod ports;
 mod queued;
 mod run;
@@ -13,10 +15,11 @@ mod tests;
 mod unread;
 
 pub use commit::Step;
+pub use error::WorkerError;
 pub use ports::{
     BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Outgoing, Polled, Producer, RestoreProgress,
     Start, TaskState,
 };
 pub use queued::QueuedBytes;
-pub use run::{Worker, WorkerError};
+pub use run::Worker;
 pub use settings::{ProcessingGuarantee, Settings};

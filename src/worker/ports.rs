@@ -21,6 +21,10 @@ pub enum BrokerError {
     /// The transaction must be aborted and its records processed again.
     #[error("{0}")]
     Abortable(String),
+    /// The principal lacks the permission that the text names. Within a transaction as `Abortable`, else as `Retriable`;
+    /// it may be given later.
+    #[error("{0}")]
+    Denied(String),
     /// Another producer has this `transactional.id`, or the member left its group: this worker must end.
     #[error("fenced: {0}")]
     Fenced(String),
@@ -132,6 +136,9 @@ pub trait Producer {
     /// # Errors
     /// `Retriable` while the broker is not there.
     fn init_transactions(&mut self) -> Result<(), BrokerError>;
+
+    /// Sees to what the client has to do while nothing is written, such as to log in anew.
+    fn serve(&mut self) {}
 
     /// Begins a transaction.
     ///

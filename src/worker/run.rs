@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use thiserror::Error;
 use tracing::{info, warn};
 
+use super::backoff::Backoff;
 use super::commit::{self, commit};
+use super::error::WorkerError;
 use super::ports::{
     BrokerError, ChangelogReader, Committed, Consumer, Observer, Polled, Producer, RestoreProgress, Start, TaskState,
 };
@@ -39,26 +40,6 @@ const APART_PAUSE: Duration = Duration::from_secs(1);
 /// Lag is told this often.
 const LAG_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Why a worker ended before it was asked to.
-#[derive(Debug, Error)]
-pub enum WorkerError {
-    #[error(transparent)]
-    Broker(#[from] BrokerError),
-    #[error("partition {partition} can't be restored: {source}")]
-    Restore { partition: Partition, source: RestoreError },
-    #[error(
-        "restore of partition {0} has read nothing for {1:?} although the broker answers: a transaction on the changelog is \
-         left open; it ends by its transaction.timeout.ms, or see kafka-transactions.sh find-hanging"
-    )]
-    RestoreStalled(Partition, Duration),
-}
-
-impl From<commit::Failed> for WorkerError {
-    fn from(failed: commit::Failed) -> Self {
-        failed.cause.into()
-    }
-}
-
 /// One worker thread: a member of the group, its producer, its tasks.
 pub struct Worker<C, P, L, O, K> {
     consumer: C,
@@ -71,6 +52,8 @@ pub struct Worker<C, P, L, O, K> {
     /// Given by the group, not yet accepted: their committed offsets are still to be learnt.
     unaccepted: BTreeSet<Partition>,
     apart: BTreeMap<Partition, Apart>,
+    /// After commits that failed.
+    backoff: Backoff,
     committed_at: Duration,
     lag_told_at: Duration,
     warned_at: Option<Duration>,
@@ -117,6 +100,7 @@ where
             tasks: Tasks::new(topic, sessions),
             unaccepted: BTreeSet::new(),
             apart: BTreeMap::new(),
+            backoff: Backoff::default(),
             committed_at: now,
             lag_told_at: now,
             warned_at: None,
@@ -153,6 +137,7 @@ where
     /// # Errors
     /// When the worker can't go on.
     pub fn step(&mut self) -> Result<(), WorkerError> {
+        self.producer.serve();
         let rebalances = self.poll()?;
         for rebalance in rebalances {
             self.rebalance(rebalance)?;
@@ -256,6 +241,9 @@ where
 
     fn give_back(&mut self, partitions: &[Partition]) -> Result<(), WorkerError> {
         self.close(partitions);
+        for partition in partitions.iter().filter(|partition| self.unaccepted.contains(partition)) {
+            self.observer.task(*partition, TaskState::Closed, 0);
+        }
         self.unaccepted.retain(|partition| !partitions.contains(partition));
         self.apart.retain(|partition, _| !partitions.contains(partition));
         self.consumer.unassign(partitions)?;
@@ -276,7 +264,7 @@ where
         let now = self.clock.monotonic();
         let is_due = |partition: &Partition| self.apart.get(partition).is_none_or(|apart| apart.again_at <= now);
         let partitions: Vec<Partition> = self.unaccepted.iter().copied().filter(is_due).collect();
-        if partitions.is_empty() {
+        if partitions.is_empty() || !self.backoff.is_over(now) {
             return Ok(());
         }
         let starts = match self.consumer.committed(&partitions, COMMITTED_TIMEOUT) {
@@ -408,6 +396,7 @@ where
         if let Err(failed) = committed {
             return self.abort(failed);
         }
+        self.backoff.succeeded();
         let took = self.clock.monotonic().saturating_sub(began);
         let mut counts = Counts::default();
         batches.iter().for_each(|batch| counts.merge(&batch.counts));
@@ -432,10 +421,12 @@ where
     /// Gives up a transaction: its tasks are ahead of what the broker has, so they are restored anew.
     fn abort(&mut self, failed: commit::Failed) -> Result<(), WorkerError> {
         let commit::Failed { step, cause } = failed;
-        if !matches!(cause, BrokerError::Abortable(_) | BrokerError::Retriable(_)) {
+        if !matches!(cause, BrokerError::Abortable(_) | BrokerError::Retriable(_) | BrokerError::Denied(_)) {
             return Err(cause.into());
         }
-        warn!(%cause, "commit failed, transaction is aborted and its records are processed again");
+        let pause = self.backoff.failed(self.clock.monotonic());
+        let pause_ms = pause.as_millis();
+        warn!(%cause, pause_ms, "commit failed, transaction is aborted and its records are processed again");
         self.producer.abort()?;
         self.observer.aborted(step);
         if fault::is_on(Fault::GoOnAfterAbort) {
@@ -444,19 +435,23 @@ where
         let partitions = self.tasks.partitions();
         self.close(&partitions);
         self.consumer.unassign(&partitions)?;
+        // Not ready meanwhile.
+        partitions.iter().for_each(|partition| self.observer.task(*partition, TaskState::Restoring, 0));
         self.unaccepted.extend(partitions);
         Ok(())
     }
 
     /// Passes over an error that the next round may not meet; others end the worker.
     fn retriable(&mut self, e: BrokerError) -> Result<(), WorkerError> {
-        if !matches!(e, BrokerError::Retriable(_)) {
-            return Err(e.into());
-        }
+        let waits_for = match e {
+            BrokerError::Retriable(_) => "kafka",
+            BrokerError::Denied(_) => "a permission",
+            e => return Err(e.into()),
+        };
         let now = self.clock.monotonic();
         if self.warned_at.is_none_or(|at| now.saturating_sub(at) >= REPEAT_WARNING) {
             self.warned_at = Some(now);
-            warn!(cause = %e, "kafka is out of reach, going on when it answers");
+            warn!(cause = %e, "waiting for {waits_for}");
         }
         Ok(())
     }

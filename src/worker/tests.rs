@@ -12,6 +12,7 @@ use crate::ids::{Offset, Partition};
 use crate::task::{CommittedOffset, Header, Record, StateSize};
 use crate::time::{Clock, Timestamp};
 
+mod backoff;
 mod lag;
 mod restore;
 
@@ -273,7 +274,6 @@ impl Observer for Broker {
     }
 
     fn joined(&mut self) {}
-
     fn task(&mut self, partition: Partition, state: TaskState, _: u64) {
         self.0.seen.borrow_mut().states.push((partition.0, state));
     }

@@ -61,6 +61,7 @@ pub fn writer(deployment: &Deployment) -> Writer {
         bootstrap_servers: deployment.bootstrap.clone(),
         group_id: deployment.name.clone(),
         instance: "producer".into(),
+        oauth_token_file: String::new(),
         properties: BTreeMap::new(),
     };
     Writer::new(&settings).expect("a writer")

@@ -20,6 +20,7 @@ fn a_group_coordinator_that_died_ends_the_worker_and_does_not_hold_it_for_ever()
         bootstrap_servers: cluster.bootstrap_servers(),
         group_id: "duplex".into(),
         instance: "a".into(),
+        oauth_token_file: String::new(),
         properties: BTreeMap::from([("transaction.timeout.ms".into(), TIMEOUT.as_millis().to_string())]),
     };
     let guarantee = ProcessingGuarantee::ExactlyOnce;

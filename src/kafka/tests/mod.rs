@@ -50,6 +50,7 @@ impl Cluster {
             bootstrap_servers: broker.bootstrap_servers(),
             group_id: "duplex".into(),
             instance: "a".into(),
+            oauth_token_file: String::new(),
             properties: all,
         };
         assert_eq!(settings.check(), Ok(()));

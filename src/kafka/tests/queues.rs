@@ -22,6 +22,7 @@ fn records_that_no_broker_takes_wait_in_the_queue_until_they_are_given_up() {
         bootstrap_servers: "127.0.0.1:9".into(),
         group_id: "duplex".into(),
         instance: "a".into(),
+        oauth_token_file: String::new(),
         properties: BTreeMap::new(),
     };
     let guarantee = ProcessingGuarantee::AtLeastOnce;

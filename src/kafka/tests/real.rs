@@ -21,6 +21,7 @@ pub fn cluster(name: &str, partitions: i32, properties: &[(&str, &str)]) -> (Set
         bootstrap_servers: std::env::var("KAFKA_BOOTSTRAP").unwrap(),
         group_id: topic("group"),
         instance: "a".into(),
+        oauth_token_file: String::new(),
         properties: properties.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
     };
     (settings, topics)

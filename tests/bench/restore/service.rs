@@ -128,6 +128,7 @@ fn cluster(bootstrap: &str, name: &str) -> (kafka::Settings, Topics) {
         bootstrap_servers: bootstrap.to_owned(),
         group_id: name.to_owned(),
         instance: "bench".to_owned(),
+        oauth_token_file: String::new(),
         properties: BTreeMap::new(),
     };
     (settings, topics)

@@ -1,6 +1,10 @@
 //! TLS, SASL and ACLs against a broker that asks for them: what works, and what is said where it does not.
 
 mod acls;
+mod commands;
+mod oauth;
+mod revoked;
+mod rotation;
 mod secure;
 
 use std::io::Read as _;

@@ -15,9 +15,12 @@ pub const PASSWORD: &str = "a-password-nobody-may-see";
 /// One that may do everything too, once it has a password.
 pub const LATECOMER: &str = "latecomer";
 
+/// Another such, whose password changes.
+pub const LATER: &str = "later";
+
 /// Where every listener is but the harness's own.
 const HOST: &str = "127.0.0.3";
-const LISTENERS: [Listener; 6] = [Plaintext, Tls, MutualTls, Sasl, Expired, Misnamed];
+const LISTENERS: [Listener; 7] = [Plaintext, Tls, MutualTls, Sasl, Expired, Misnamed, Rotated];
 
 /// A listener of the broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,9 +36,11 @@ pub enum Listener {
     Expired,
     /// With a certificate of another host.
     Misnamed,
+    /// As `MutualTls`, and its files change.
+    Rotated,
 }
 
-use Listener::{Expired, Misnamed, MutualTls, Plaintext, Sasl, Tls};
+use Listener::{Expired, Misnamed, MutualTls, Plaintext, Rotated, Sasl, Tls};
 
 /// The broker, and the files that a client of it needs.
 pub struct Secure {
@@ -55,6 +60,7 @@ impl Listener {
             Sasl => after(3),
             Expired => after(4),
             Misnamed => after(5),
+            Rotated => after(6),
         }
     }
 
@@ -76,16 +82,19 @@ impl Secure {
         let ca = Authority::new("the test's CA");
         let write = |name: &str, text: &str| fs::write(path(name), text).expect("a file can be written");
         write("ca.pem", &ca.pem);
-        write("another-ca.pem", &Authority::new("another CA").pem);
+        let another = Authority::new("another CA");
+        write("another-ca.pem", &another.pem);
         let here = SanType::IpAddress(HOST.parse().expect("an address"));
         let elsewhere = SanType::DnsName("broker.elsewhere.test".try_into().expect("a name"));
-        for (name, common_name, host, expired) in [
-            ("broker", "broker", Some(&here), false),
-            ("expired", "broker", Some(&here), true),
-            ("misnamed", "broker", Some(&elsewhere), false),
-            ("client", USER, None, false),
+        for (signer, name, common_name, host, expired) in [
+            (&ca, "broker", "broker", Some(&here), false),
+            (&ca, "expired", "broker", Some(&here), true),
+            (&ca, "misnamed", "broker", Some(&elsewhere), false),
+            (&ca, "client", USER, None, false),
+            (&another, "next-broker", "broker", Some(&here), false),
+            (&another, "next-client", USER, None, false),
         ] {
-            let (key, certificate) = ca.certificate(common_name, host, expired);
+            let (key, certificate) = signer.certificate(common_name, host, expired);
             write(&format!("{name}.key"), &key);
             write(&format!("{name}.crt"), &certificate);
             write(&format!("{name}.pem"), &(key + &certificate));
@@ -110,6 +119,16 @@ impl Secure {
         self.files.path().join(name)
     }
 
+    /// Gives the listener `Rotated` a certificate of another CA, whose clients it then trusts.
+    pub fn rotate(&self) {
+        let at =
+            |what: &str, name: &str| format!("listener.name.rotated.ssl.{what}.location={}", self.file(name).display());
+        let files = [at("keystore", "next-broker.pem"), at("truststore", "another-ca.pem")].join(",");
+        let server = ["--bootstrap-server", &self.cluster.bootstrap, "--alter", "--entity-type", "brokers"];
+        let what = ["--entity-name", "1", "--add-config", &files];
+        cluster::tool("kafka.admin.ConfigCommand", &[&server[..], &what].concat());
+    }
+
     pub fn set_scram_password(&self, user: &str, password: &str) {
         let scram = format!("SCRAM-SHA-512=[iterations=4096,password={password}]");
         let server = ["--bootstrap-server", &self.cluster.bootstrap, "--alter", "--entity-type", "users"];
@@ -129,7 +148,7 @@ fn properties(port: u16, path: &dyn Fn(&str) -> PathBuf) -> String {
         };
         format!("{}:{protocol}", listener.name())
     });
-    let keystores = [Tls, MutualTls, Sasl, Expired, Misnamed].map(|listener| {
+    let keystores = [Tls, MutualTls, Sasl, Expired, Misnamed, Rotated].map(|listener| {
         let file = match listener {
             Expired => "expired.pem",
             Misnamed => "misnamed.pem",
@@ -137,6 +156,14 @@ fn properties(port: u16, path: &dyn Fn(&str) -> PathBuf) -> String {
         };
         let prefix = format!("listener.name.{}", listener.name().to_lowercase());
         format!("{prefix}.ssl.keystore.type=PEM\n{prefix}.ssl.keystore.location={}", path(file).display())
+    });
+    let mutual = [MutualTls, Rotated].map(|listener| {
+        let prefix = format!("listener.name.{}.ssl", listener.name().to_lowercase());
+        let ca = path("ca.pem").display().to_string();
+        format!(
+            "{prefix}.client.auth=required\n{prefix}.truststore.type=PEM\n{prefix}.truststore.location={ca}\n\
+             {prefix}.principal.mapping.rules=RULE:^CN=(.*)$/$1/"
+        )
     });
     let plain = "org.apache.kafka.common.security.plain.PlainLoginModule";
     let scram = "org.apache.kafka.common.security.scram.ScramLoginModule";
@@ -147,21 +174,19 @@ listeners={advertised},CONTROLLER://127.0.0.2:{controller}
 advertised.listeners={advertised}
 listener.security.protocol.map={protocols},CONTROLLER:PLAINTEXT
 {keystores}
-listener.name.mutualtls.ssl.client.auth=required
-listener.name.mutualtls.ssl.truststore.type=PEM
-listener.name.mutualtls.ssl.truststore.location={ca}
-listener.name.mutualtls.ssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/
+{mutual}
 listener.name.sasl.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512,OAUTHBEARER
 listener.name.sasl.plain.sasl.jaas.config={plain} required user_{USER}="{PASSWORD}"{users};
 listener.name.sasl.scram-sha-512.sasl.jaas.config={scram} required;
 listener.name.sasl.oauthbearer.sasl.jaas.config={oauth} required;
+listener.name.sasl.oauthbearer.connections.max.reauth.ms=5000
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS;User:{USER};User:{LATECOMER}
+super.users=User:ANONYMOUS;User:{USER};User:{LATECOMER};User:{LATER}
 "#,
         controller = port + 1,
         protocols = protocols.join(","),
         keystores = keystores.join("\n"),
-        ca = path("ca.pem").display(),
+        mutual = mutual.join("\n"),
         users = (0..20).map(|n| format!(r#" user_u{n}="{PASSWORD}""#)).collect::<String>(),
     )
 }
