@@ -6,8 +6,8 @@ usage() {
   cat <<'EOT'
 usage: tests/run.sh
 
-Stages: setup, fmt, build, clippy, doc, kafka, tests, web, chaos, ignored, faults,
-rules.
+Stages: setup, fmt, build, clippy, doc, deny, kafka, tests, web, chaos, ignored,
+faults, rules.
 All of them run, except that nothing follows where Rust is missing or the build fails.
 All cargo calls use the release profile, so librdkafka is built once. The stage faults
 builds with the feature deliberate-faults: the simulation must find each of them.
@@ -171,6 +171,7 @@ check fmt 2 cargo fmt --check || true
 check build 25 cargo test --release --locked --no-run || finish
 check clippy 10 cargo clippy --release --all-targets --locked -- -D warnings || true
 check doc 5 env RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --no-deps --document-private-items || true
+check deny 15 bash tests/support/deny || true
 if [[ ! ${KAFKA_BOOTSTRAP:-} ]]; then check kafka 5 bash tests/support/kafka fetch || true; fi
 cargo_tests tests 20 cargo test --release --locked --no-fail-fast -- --skip chaos::
 skipped=$ignored
