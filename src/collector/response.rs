@@ -179,6 +179,7 @@ impl ResponseFacts {
             } else if let Some(at) = known {
                 self.stages[at].1 = snapshot;
             } else if self.stages.len() < limits.stages {
+                self.stages.reserve_exact(1);
                 self.stages.push((id, snapshot));
             } else {
                 truncated = true;

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::end::EndReason;
 use super::response::{AudioFact, FinalStatus, Moment, ResponseFacts, WindowedFacts};
 use super::settings::{Limits, Settings};
+use super::size::ANOTHER_RESPONSE_BYTES;
 use super::source::ReceiveClock;
 use super::stream_start::{Chosen, HeldFacts, StreamStart};
 use super::tallies::Tallies;
@@ -68,7 +69,7 @@ pub struct SessionCollector {
     /// Responses that changed since their last snapshot.
     pub(super) dirty: BTreeSet<u32>,
     pub(super) held: HeldSnapshots,
-    /// What `responses` and the facts that wait take, in bytes.
+    /// What `responses` and the facts that wait take beside their places, in bytes.
     pub(super) parts_bytes: usize,
 }
 
@@ -163,6 +164,7 @@ impl SessionCollector {
 
     /// Takes one event.
     pub fn handle_event(&mut self, event: &Event<'_>, arrival: &Arrival<'_>, settings: &Settings) -> Handled {
+        let has_room = self.has_room(0, settings.limits.session_bytes);
         let head = &mut self.head;
         head.last_event_at = head.last_event_at.max(arrival.now);
         head.last_offset = arrival.offset;
@@ -181,7 +183,8 @@ impl SessionCollector {
         let at = arrival.received_at_s;
         head.received = head.received.map(|(first, last)| (first.min(at), last.max(at)));
         head.tallies.late_events += u64::from(head.ended.is_some());
-        head.truncated |= head.tallies.count(event, limits.error_codes, limits.text_bytes);
+        let max_names = if has_room { limits.error_codes } else { 0 };
+        head.truncated |= head.tallies.count(event, max_names, limits.text_bytes);
         head.label(&arrival.labels, event, limits.text_bytes);
         head.end(event, arrival.now, limits.text_bytes);
         if event.kind == Kind::AudioDelta {
@@ -194,7 +197,7 @@ impl SessionCollector {
         self.take_facts(event, at, settings);
         let start = &self.head.start;
         if start.chosen().is_none() {
-            let full = start.held_cost() >= limits.held_facts || self.state_bytes() >= limits.session_bytes;
+            let full = start.held_cost() >= limits.held_facts || !self.has_room(0, limits.session_bytes);
             self.head.truncated |= full;
             if full || self.head.start.is_certain(&settings.stream_start_sources) {
                 self.settle(limits);
@@ -287,7 +290,7 @@ impl SessionCollector {
         };
         let mut facts =
             windowed_facts(event, self.head.duration_of_bytes_ms(bytes), settings, &mut self.head.truncated);
-        if facts.has_metrics() && self.state_bytes() + facts.heap_bytes() > settings.limits.session_bytes {
+        if facts.has_metrics() && !self.has_room(facts.heap_bytes(), settings.limits.session_bytes) {
             (facts.stages, facts.request) = (Vec::new(), None);
             self.head.truncated = true;
         }
@@ -324,7 +327,7 @@ impl SessionCollector {
         match self.head.start.chosen() {
             Some(start) => self.apply(start, held, &settings.limits),
             None => {
-                self.parts_bytes += held.state_bytes();
+                self.parts_bytes += held.facts.heap_bytes();
                 self.head.start.hold(held);
             }
         }
@@ -334,7 +337,7 @@ impl SessionCollector {
         let held = self.head.start.settle();
         let Some(start) = self.head.start.chosen() else { return };
         for facts in held {
-            self.parts_bytes -= facts.state_bytes();
+            self.parts_bytes -= facts.facts.heap_bytes();
             self.apply(start, facts, limits);
         }
     }
@@ -345,9 +348,9 @@ impl SessionCollector {
             self.dirty.insert(response);
             let response = &mut self.responses[response as usize];
             let grows = facts.has_metrics();
-            self.parts_bytes -= if grows { response.state_bytes() } else { 0 };
+            self.parts_bytes -= if grows { response.heap_bytes() } else { 0 };
             self.head.truncated |= response.apply(Moment { at, ordinal }, facts, limits);
-            self.parts_bytes += if grows { response.state_bytes() } else { 0 };
+            self.parts_bytes += if grows { response.heap_bytes() } else { 0 };
         }
     }
 
@@ -360,14 +363,14 @@ impl SessionCollector {
         let limits = &settings.limits;
         let response = (self.responses.len() < limits.responses && id.len() <= limits.text_bytes)
             .then(|| ResponseFacts::new(ResponseId::from(&*id)))
-            .filter(|response| self.state_bytes() + response.state_bytes() <= limits.session_bytes);
+            .filter(|response| self.has_room(ANOTHER_RESPONSE_BYTES + response.heap_bytes(), limits.session_bytes));
         let Some(response) = response else {
             self.head.truncated = true;
             return None;
         };
         let index = self.head.responses;
         let id = response.id.clone();
-        self.parts_bytes += response.state_bytes();
+        self.parts_bytes += response.heap_bytes();
         self.responses.push(response);
         self.by_id.insert(id, index);
         self.head.responses += 1;

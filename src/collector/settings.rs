@@ -22,7 +22,7 @@ pub struct Settings {
     pub limits: Limits,
 }
 
-/// Bounds. Reaching one marks a bundle `truncated`, but for the first, which makes a dead letter, and never ends the
+/// Bounds. What one cuts off is marked `truncated` in its bundle, but for the first, which makes a dead letter; none ends the
 /// process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
@@ -33,7 +33,8 @@ pub struct Limits {
     /// Bytes of a partition's state. A fourth of them is for the markers of finished sessions, of which the oldest are
     /// forgotten past it; past the rest open sessions are evicted.
     pub state_bytes: usize,
-    /// Bytes of one session's state; past it new responses, stage metrics and request metrics are left out.
+    /// Bytes of one session's state; past it new responses, new names and later metrics of
+    /// stages and requests are left out.
     pub session_bytes: usize,
     /// Responses of one session.
     pub responses: usize,

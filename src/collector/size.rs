@@ -9,34 +9,48 @@ use super::stream_start::HeldFacts;
 use crate::ids::ResponseId;
 use crate::wire::StageSnapshot;
 
-/// A list that grows holds room for as much again.
-const GROWN: usize = 2;
-
-/// One of a session's responses: itself, its place by id, and its place among those that changed.
-const RESPONSE_BYTES: usize =
-    GROWN * (size_of::<ResponseFacts>() + size_of::<(ResponseId, u32)>() + size_of::<u32>()) + ALLOCATION;
-
 /// What an allocator, and the counts of an id that is shared, add to what is allocated.
 const ALLOCATION: usize = 32;
+
+/// What one of a session's responses takes: itself, its place by id, and its place among those that changed.
+const RESPONSE_BYTES: usize = size_of::<ResponseFacts>() + size_of::<(ResponseId, u32)>() + 2 * size_of::<u32>();
+
+/// The places of a list that has just grown to `len`.
+fn places(len: usize) -> usize {
+    if len == 0 { 0 } else { (2 * len).max(4) }
+}
+
+fn heap(bytes: usize) -> usize {
+    if bytes == 0 { 0 } else { bytes + ALLOCATION }
+}
 
 impl SessionCollector {
     /// Bytes that the session takes at most.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
-        size_of::<Self>() + ALLOCATION + self.id.as_str().len() + self.head.heap_bytes() + self.parts_bytes
+        let head = self.head.heap_bytes();
+        size_of::<Self>() + ALLOCATION + heap(self.id.as_str().len()) + head + self.grown_bytes()
     }
 
-    /// Bytes of them that have come with its events: responses, facts that wait, names.
+    /// Bytes of them that come with its events: responses, facts that wait, names. Labels do not count here.
     #[must_use]
     pub fn grown_bytes(&self) -> usize {
-        self.parts_bytes + self.head.names_bytes()
+        let responses = heap(places(self.responses.len()) * RESPONSE_BYTES);
+        let held = heap(places(self.head.start.held().len()) * size_of::<HeldFacts>());
+        self.head.names_bytes() + responses + held + self.parts_bytes
     }
 
-    /// What its responses and the facts that wait take; kept in `parts_bytes` from then on.
+    /// What its responses and the facts that wait take beside their places. `parts_bytes` says the same without looking at
+    /// each.
     pub(super) fn measure_parts(&self) -> usize {
-        let responses: usize = self.responses.iter().map(ResponseFacts::state_bytes).sum();
-        let held: usize = self.head.start.held().iter().map(HeldFacts::state_bytes).sum();
+        let responses: usize = self.responses.iter().map(ResponseFacts::heap_bytes).sum();
+        let held: usize = self.head.start.held().iter().map(|held| held.facts.heap_bytes()).sum();
         responses + held
+    }
+
+    /// Whether so many more bytes leave it below `session_bytes`.
+    pub(super) fn has_room(&self, bytes: usize, session_bytes: usize) -> bool {
+        self.state_bytes() + bytes <= session_bytes
     }
 }
 
@@ -44,8 +58,7 @@ impl Head {
     fn heap_bytes(&self) -> usize {
         let labels = [&self.run_id, &self.model, &self.created_model, &self.split, &self.sample_id];
         let close_reason = self.ended.as_ref().map(|end| &end.close_reason);
-        let texts = labels.into_iter().chain(close_reason).flatten();
-        texts.map(|text| text.len() + ALLOCATION).sum::<usize>() + self.names_bytes()
+        labels.into_iter().chain(close_reason).flatten().map(|text| heap(text.len())).sum()
     }
 
     fn names_bytes(&self) -> usize {
@@ -54,27 +67,24 @@ impl Head {
 }
 
 impl ResponseFacts {
-    /// Bytes that it takes in its session.
-    pub(super) fn state_bytes(&self) -> usize {
-        RESPONSE_BYTES + self.id.as_str().len() + stages_bytes(&self.stages) + self.server.heap_bytes()
+    /// Bytes that it takes beside itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        heap(self.id.as_str().len()) + stages_bytes(&self.stages) + heap(self.server.heap_bytes())
     }
 }
 
-impl HeldFacts {
-    /// Bytes that they take while they wait.
-    pub(super) fn state_bytes(&self) -> usize {
-        GROWN * size_of::<Self>() + self.facts.heap_bytes()
-    }
-}
+/// What another response takes at most, its id apart: two, for the list may have to grow.
+pub(super) const ANOTHER_RESPONSE_BYTES: usize = 2 * RESPONSE_BYTES;
 
 impl WindowedFacts {
     /// Bytes that they take beside themselves.
     pub(super) fn heap_bytes(&self) -> usize {
-        stages_bytes(&self.stages) + self.request.as_ref().map_or(0, |request| request.heap_bytes())
+        stages_bytes(&self.stages) + self.request.as_ref().map_or(0, |request| heap(request.heap_bytes()))
     }
 }
 
+/// Lists of stages are made as long as they have to be.
 fn stages_bytes(stages: &[(String, StageSnapshot)]) -> usize {
-    let each = GROWN * size_of::<(String, StageSnapshot)>();
-    stages.iter().map(|(id, stage)| each + id.len() + stage.heap_bytes()).sum()
+    let each = |(id, stage): &(String, StageSnapshot)| heap(id.len()) + stage.heap_bytes() + 4 * ALLOCATION;
+    heap(size_of_val(stages)) + stages.iter().map(each).sum::<usize>()
 }

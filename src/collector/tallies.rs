@@ -31,7 +31,7 @@ pub struct Tallies {
 #[serde(from = "BTreeMap<String, u64>")]
 pub struct Names {
     counts: BTreeMap<String, u64>,
-    /// What the names take.
+    /// What the names take, the tree's first node apart.
     bytes: usize,
 }
 
@@ -42,10 +42,10 @@ impl Names {
         &self.counts
     }
 
-    /// Bytes that they take.
+    /// Bytes that they take at most.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.bytes
+        if self.counts.is_empty() { 0 } else { FIRST_NODE_BYTES + self.bytes }
     }
 
     /// Counts a name; returns whether a limit kept it out.
@@ -64,9 +64,12 @@ impl Names {
     }
 }
 
+/// A node of a tree has eleven places, and more for those below it.
+const FIRST_NODE_BYTES: usize = 12 * size_of::<(String, u64)>();
+
 /// A name in a tree whose nodes are half full.
 fn name_bytes(name: &str) -> usize {
-    name.len() + 2 * size_of::<(String, u64)>()
+    name.len() + 2 * size_of::<(String, u64)>() + 32
 }
 
 impl From<BTreeMap<String, u64>> for Names {

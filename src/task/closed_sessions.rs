@@ -7,7 +7,7 @@ use crate::ids::SessionId;
 use crate::time::Timestamp;
 
 /// A marker by its id, and by its time; a table and a tree are half full at worst.
-const MARKER_BYTES: usize = 2 * (size_of::<(SessionId, ClosedMarker)>() + size_of::<(Timestamp, SessionId)>()) + 32;
+const MARKER_BYTES: usize = 2 * (size_of::<(SessionId, ClosedMarker)>() + size_of::<(Timestamp, SessionId)>()) + 56;
 
 /// Markers that keep late events from opening their sessions anew.
 #[derive(Debug, Default)]
@@ -41,15 +41,14 @@ impl ClosedSessions {
     /// Forgets the oldest one whose time is up.
     pub fn pop_due(&mut self, now: Timestamp) -> Option<SessionId> {
         let (until, _) = self.by_time.first()?;
-        if *until <= now { self.pop_oldest() } else { None }
+        if *until <= now { self.pop_oldest().map(|(id, _)| id) } else { None }
     }
 
     /// Forgets the oldest one.
-    pub fn pop_oldest(&mut self) -> Option<SessionId> {
+    pub fn pop_oldest(&mut self) -> Option<(SessionId, ClosedMarker)> {
         let (_, id) = self.by_time.pop_first()?;
         self.bytes -= marker_bytes(&id);
-        self.markers.remove(&id);
-        Some(id)
+        self.markers.remove_entry(&id)
     }
 
     pub fn len(&self) -> usize {

@@ -2,25 +2,33 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::collector::{EndReason, SessionCollector, Settings};
+use crate::collector::{EndReason, Limits, SessionCollector, Settings};
 use crate::ids::{Offset, SessionId};
 use crate::time::Timestamp;
 
-/// What a session takes beside its own state: its places here; a table and a tree are half full at worst.
+/// What a session takes beside its own state: its places here, and what allocators add. A table and a tree are half full at
+/// worst.
 const PLACES_BYTES: usize = size_of::<Open>() - size_of::<SessionCollector>()
+    + 64
     + 2 * (size_of::<(SessionId, Box<Open>)>()
         + size_of::<(Timestamp, SessionId)>()
         + size_of::<(Offset, SessionId)>());
 
-/// Sessions wait in the first of these queues until they have said two things, in the second until four, and so on.
+/// Talkers wait in the first of these queues while they have said one thing, in the second with two or three, in the next
+/// with up to seven, and so on. What a session said counts less where it holds much.
 const TALKERS: usize = 11;
 
-/// A session hoards that has grown by more than this, and by more than so much for each of its events.
-const HOARD_BYTES: usize = 4 << 10;
+/// A session that has grown by less is never a hoard, and all that it said counts.
+const SMALL_BYTES: usize = 4 << 10;
+
+/// Past that one is a hoard that has grown by more for each of its events,
 const HOARD_BYTES_PER_EVENT: u64 = 256;
 
-/// What hoards may take together: one part in so many of the room for open sessions.
-const HOARD_SHARE: usize = 2;
+/// and one that takes more than one part in so many of the room for open sessions.
+const HOARD_SHARE: usize = 256;
+
+/// All hoards may together take one part in so many of that room.
+const HOARDS_SHARE: usize = 2;
 
 /// Hoards wait in queues behind the talkers', by their size: each queue's are twice as large as those of the one before.
 const QUEUES: usize = TALKERS + 32;
@@ -46,7 +54,7 @@ pub(super) struct Open {
 /// The open sessions.
 #[derive(Debug)]
 pub(super) struct OpenSessions {
-    /// Boxed: a table that grows is there twice.
+    /// Boxed: while a table grows, the old one and the new one are both there.
     by_id: HashMap<SessionId, Box<Open>>,
     /// The earliest time each session is to be looked at. A deadline that moves away leaves its timer, which then looks
     /// too early; one that comes nearer, as at a session's end, moves it.
@@ -56,12 +64,14 @@ pub(super) struct OpenSessions {
     queues: [BTreeSet<(Offset, SessionId)>; QUEUES],
     bytes: usize,
     hoarded: usize,
+    /// The offset of the latest event of any of them.
+    latest: Offset,
 }
 
 impl OpenSessions {
     pub fn new() -> Self {
         let queues = std::array::from_fn(|_| BTreeSet::new());
-        Self { by_id: HashMap::new(), timers: BTreeSet::new(), queues, bytes: 0, hoarded: 0 }
+        Self { by_id: HashMap::new(), timers: BTreeSet::new(), queues, bytes: 0, hoarded: 0, latest: Offset(0) }
     }
 
     pub fn insert(
@@ -71,8 +81,10 @@ impl OpenSessions {
         restored_to: Option<Offset>,
         settings: &Settings,
     ) {
-        let (timer, queue, bytes) = (session.next_deadline(settings), queue_of(&session), bytes(&session));
+        let (timer, queue, bytes) =
+            (session.next_deadline(settings), queue_of(&session, &settings.limits), bytes(&session));
         let (id, place) = (session.id().clone(), session.head().last_offset);
+        self.latest = self.latest.max(place);
         let open = Open { session, in_changelog, is_dirty: false, restored_to, timer, queue, place, bytes };
         self.timers.insert((timer, id.clone()));
         self.queues[queue].insert((place, id.clone()));
@@ -105,7 +117,8 @@ impl OpenSessions {
             self.timers.insert((deadline, id.clone()));
             open.timer = deadline;
         }
-        let (queue, bytes) = (queue_of(&open.session), bytes(&open.session));
+        let (queue, bytes) = (queue_of(&open.session, &settings.limits), bytes(&open.session));
+        self.latest = self.latest.max(open.session.head().last_offset);
         self.bytes = self.bytes - open.bytes + bytes;
         self.hoarded = self.hoarded - hoard(open.queue, open.bytes) + hoard(queue, bytes);
         open.bytes = bytes;
@@ -138,17 +151,29 @@ impl OpenSessions {
         }
     }
 
-    /// The session that makes room first, at this offset.
+    /// Whether there are more than may be, or they take more.
+    pub fn is_over(&self, limits: &Limits) -> bool {
+        self.len() > limits.sessions || self.bytes > limits.open_session_bytes()
+    }
+
+    /// The session that makes room first.
     ///
-    /// It is a large hoard where hoards take more than their share; else the one that is silent for longest for what it
-    /// has said, as [`patience`] has it. So a flood of ids makes room for itself, and a session that has just begun is not
-    /// the first to leave. Silence is measured in records: neither clocks nor restarts decide.
-    pub fn first_to_leave(&mut self, at: Offset, settings: &Settings) -> Option<SessionId> {
-        if self.hoarded > settings.limits.open_session_bytes() / HOARD_SHARE {
+    /// It is the largest hoard where bytes are wanting and hoards take more than their share; else the one that is silent
+    /// for longest for what it said, as [`patience`] has it. So a flood of ids makes room for itself, and a session is not
+    /// the first to leave with its own event. Silence is a distance of offsets: neither clocks nor restarts decide.
+    pub fn first_to_leave(&mut self, limits: &Limits) -> Option<SessionId> {
+        let room = limits.open_session_bytes();
+        if self.bytes > room && self.hoarded > room / HOARDS_SHARE {
             return self.largest_hoard();
         }
-        let silence = |queue: usize, place: Offset| at.0.saturating_sub(place.0) >> patience(queue);
+        let latest = self.latest;
+        let silence = |queue: usize, place: Offset| {
+            let records = u128::from(latest.0.saturating_sub(place.0).unsigned_abs());
+            records << (patience(TALKERS - 1) - patience(queue))
+        };
+        // Of equals the one that said less: it comes last.
         let talkers = (0..TALKERS)
+            .rev()
             .filter_map(|queue| self.longest_silent(queue).map(|(place, id)| (silence(queue, place), id)))
             .max_by_key(|(silence, _)| *silence);
         talkers.map(|(_, id)| id).or_else(|| self.largest_hoard())
@@ -191,22 +216,24 @@ fn bytes(session: &SessionCollector) -> usize {
     PLACES_BYTES + session.state_bytes()
 }
 
-fn queue_of(session: &SessionCollector) -> usize {
+fn queue_of(session: &SessionCollector, limits: &Limits) -> usize {
     let head = session.head();
-    let (grown, events) = (session.grown_bytes(), head.tallies.events.max(1));
-    if grown > HOARD_BYTES && grown as u64 / events > HOARD_BYTES_PER_EVENT {
-        let doublings = (grown / HOARD_BYTES).ilog2() as usize;
+    let (grown, events) = (session.grown_bytes().max(SMALL_BYTES), head.tallies.events.max(1));
+    let hoards = grown as u64 / events > HOARD_BYTES_PER_EVENT || grown > limits.open_session_bytes() / HOARD_SHARE;
+    if hoards && grown > SMALL_BYTES {
+        let doublings = (grown / SMALL_BYTES).ilog2() as usize;
         (TALKERS + doublings).min(QUEUES - 1)
     } else if head.ended.is_some() {
         // It only waits for stragglers.
         0
     } else {
-        (events.ilog2() as usize).min(TALKERS - 1)
+        let said = u128::from(events) * SMALL_BYTES as u128 / grown as u128;
+        (said.max(1).ilog2() as usize).min(TALKERS - 1)
     }
 }
 
-/// How long a talker may be silent, in doublings: who has said two things eight times as long as who has said one, as in a
-/// flood of ids; and from there twice as long for twice as much.
+/// How long a talker may be silent, in doublings: who said two things eight times as long as who said one, as in a flood of
+/// ids; and from there twice as long for twice as much.
 fn patience(queue: usize) -> usize {
     if queue == 0 { 0 } else { queue + 2 }
 }

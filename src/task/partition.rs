@@ -27,7 +27,7 @@ use crate::wire::{Decoder, Error, Event, Kind};
 /// How far a silent partition's time may run ahead of its snapshot before that is written again.
 const TIME_SNAPSHOT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Bytes that the ends of sessions may put into one batch: after a jump in time all are due at once.
+/// Bytes that the ends of sessions may come to with one record: after a jump in time all are due at once.
 const MAX_ENDED_BYTES: usize = 16 << 20;
 
 /// What a tombstone or marker counts for among those.
@@ -262,35 +262,38 @@ impl PartitionTask {
     /// Ends and forgets what is due, up to `max_bytes` of effects: the rest is for the next record or the next span of
     /// silence, and so for another transaction.
     fn end_due(&mut self, now: Timestamp, max_bytes: usize) {
-        while self.pending.bytes < max_bytes
+        // Of this call, and not of all that waits: when commits happen must not matter.
+        let most = self.pending.bytes.saturating_add(max_bytes);
+        while self.pending.bytes < most
             && let Some((id, reason)) = self.open.next_due(now, &self.settings)
         {
             self.finish(&id, now, |_| reason);
         }
-        while self.pending.bytes < max_bytes
+        while self.pending.bytes < most
             && let Some(id) = self.closed.pop_due(now)
         {
             self.forget(&id);
         }
     }
 
-    /// Ends sessions before their time where there are more than a limit allows, or they take more.
+    /// Ends sessions before their time where there are more than a limit allows, or they take more: as much as
+    /// [`Self::end_due`] may end, which only limits that were lowered since the last restart make too little.
     ///
-    /// Whatever is due anyway goes first: then it does not matter how far [`Self::end_due`] had come.
+    /// Whatever is due anyway goes first.
     fn make_room(&mut self, now: Timestamp) {
-        let limits = &self.settings.limits;
-        let (max_sessions, max_bytes) = (limits.sessions, limits.open_session_bytes());
-        while self.open.len() > max_sessions || self.open.bytes() > max_bytes {
+        let most = self.pending.bytes.saturating_add(MAX_ENDED_BYTES);
+        while self.pending.bytes < most && self.open.is_over(&self.settings.limits) {
             if let Some((id, reason)) = self.open.next_due(now, &self.settings) {
                 self.finish(&id, now, |_| reason);
-            } else if let Some(id) = self.open.first_to_leave(self.next_offset, &self.settings) {
+            } else {
+                let id = self.open.first_to_leave(&self.settings.limits).expect("who takes room is there");
                 self.finish(&id, now, SessionCollector::evict);
             }
         }
     }
 
     fn forget(&mut self, id: &SessionId) {
-        self.pending.bytes += TOMBSTONE_BYTES;
+        self.pending.bytes += TOMBSTONE_BYTES + id.as_str().len();
         self.pending.changelog.push(Key::Closed(id.as_str()).tombstone());
     }
 
@@ -319,13 +322,14 @@ impl PartitionTask {
         pending.counts.unreadable_values += assembled.unreadable_values;
         *pending.counts.sessions_finished.entry(reason).or_default() += 1;
         pending.bytes += assembled.json.len() + assembled.measures.bytes();
-        pending.bytes += TOMBSTONE_BYTES * (2 + in_changelog.unwrap_or(0) as usize + held as usize);
+        let records = 2 + in_changelog.unwrap_or(0) as usize + held as usize;
+        pending.bytes += (TOMBSTONE_BYTES + id.as_str().len()) * records;
         pending.finished.push(FinishedSession { ended_at, measures: assembled.measures });
         pending.bundles.push(Bundle { session_id: id.clone(), end_reason: reason, json: assembled.json });
         while self.closed.bytes() > self.settings.limits.marker_bytes()
-            && let Some(id) = self.closed.pop_oldest()
+            && let Some((id, marker)) = self.closed.pop_oldest()
         {
-            self.pending.counts.markers_evicted += 1;
+            self.pending.counts.markers_evicted += u64::from(marker.until > now);
             self.forget(&id);
         }
     }
@@ -333,7 +337,7 @@ impl PartitionTask {
     fn dead_letter(&mut self, record: &Record<'_>, value: &[u8], e: Error) {
         let pending = &mut self.pending;
         *pending.counts.dead_letters.entry(e.reason).or_default() += 1;
-        pending.bytes += record.bytes();
+        pending.bytes += size_of::<DeadLetter>() + record.bytes();
         pending.dead_letters.push(DeadLetter {
             reason: e.reason,
             detail: e.detail,

@@ -31,11 +31,15 @@ impl<'a> Record<'a> {
         self.headers.iter().rev().find(|header| header.name == name).and_then(|header| header.value)
     }
 
-    /// Bytes of its key, its value and its headers.
+    /// Bytes that a copy of it takes: its key, its value, its headers and their places.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let headers = self.headers.iter().map(|header| header.name.len() + header.value.map_or(0, <[u8]>::len));
-        self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len) + headers.sum::<usize>()
+        let header = |header: &Header<'_>| {
+            size_of::<(String, Option<Vec<u8>>)>() + header.name.len() + header.value.map_or(0, <[u8]>::len)
+        };
+        self.key.map_or(0, <[u8]>::len)
+            + self.value.map_or(0, <[u8]>::len)
+            + self.headers.iter().map(header).sum::<usize>()
     }
 
     /// The last header of that name, where it is UTF-8.

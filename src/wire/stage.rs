@@ -58,6 +58,7 @@ impl StageMetrics {
         let mut metrics = Self::default();
         // The event's own reading has accepted this text already, so it can't fail; what was read stays.
         let _ = metrics.read_stages(json, limits);
+        metrics.stages.shrink_to_fit();
         metrics
     }
 

@@ -23,7 +23,8 @@ use crate::time::Clock;
 
 /// Records taken in one round at most, so that commits and revocations are not kept waiting.
 const MAX_RECORDS_A_ROUND: usize = 2_000;
-/// Bundles and dead letters waiting for a commit at most; past it a commit comes early.
+/// Bundles, dead letters and tombstones waiting for a commit at most; past it a commit comes early. Changed state does not
+/// count.
 const MAX_PENDING_BYTES: usize = 32 << 20;
 /// The longest a poll waits.
 const MAX_POLL: Duration = Duration::from_millis(100);

@@ -6,6 +6,7 @@
 
 mod cases;
 mod partition;
+mod size;
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -13,13 +14,17 @@ use std::thread;
 
 use cases::{CASES, Case};
 use partition::{Outcome, STATE_BYTES};
+use size::{SHAPES, Shape};
 
-/// Which case the process runs that this one starts.
+/// Which case, or which shape of a state, the process is for that this one starts.
 const CASE: &str = "DUPLEX_TEST_HOSTILE_CASE";
+const SHAPE: &str = "DUPLEX_TEST_HOSTILE_SHAPE";
 
 /// What is not state: the program, the traffic of the others and their bundles, a batch that waits for its commit, and
 /// the event in hand.
 const BESIDE_STATE: u64 = 128 << 20;
+
+const MIB: f64 = (1 << 20) as f64;
 
 #[test]
 fn harm_is_bounded_marked_and_felt_by_nobody_else() {
@@ -52,16 +57,38 @@ fn harm_is_bounded_marked_and_felt_by_nobody_else() {
 }
 
 fn in_its_own_process(case: &Case) -> Outcome {
+    outcome_of("one_case_beside_others", CASE, case.name).parse().expect("an outcome")
+}
+
+/// Runs a test of this program in a process of its own; what it says behind "outcome".
+fn outcome_of(test: &str, variable: &str, name: &str) -> String {
     let output = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "one_case_beside_others", "--nocapture"])
-        .env(CASE, case.name)
+        .args(["--exact", test, "--nocapture"])
+        .env(variable, name)
         .stderr(Stdio::inherit())
         .output()
         .expect("this program starts");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}:\n{text}", case.what);
-    let line = text.lines().find_map(|line| line.strip_prefix("outcome ")).expect("an outcome");
-    line.parse().expect("an outcome")
+    assert!(output.status.success(), "{name}:\n{text}");
+    text.lines().find_map(|line| line.strip_prefix("outcome ")).expect("an outcome").to_owned()
+}
+
+/// Of each shape in a process of its own, for what one frees the next would take.
+#[test]
+fn a_state_takes_no_more_than_it_counts_as() {
+    let Ok(name) = std::env::var(SHAPE) else {
+        for Shape { name, .. } in &SHAPES {
+            let outcome = outcome_of("a_state_takes_no_more_than_it_counts_as", SHAPE, name);
+            let numbers: Vec<f64> = outcome.split(' ').map(|number| number.parse().expect("a number")).collect();
+            let [counted, taken] = numbers[..] else { panic!("two numbers: {outcome}") };
+            println!("{name:<48} counted {:>4.0} MiB, took {:>4.0} MiB", counted / MIB, taken / MIB);
+            assert!(taken <= counted, "{name}: {taken} of {counted}");
+        }
+        return;
+    };
+    let shape = SHAPES.iter().find(|shape| shape.name == name).expect("a shape of that name");
+    let (counted, taken) = size::counted_and_taken(shape);
+    println!("outcome {counted} {taken}");
 }
 
 /// By itself: a flood of ids that is small enough to be had at every run. Else the case that the test above asks for.

@@ -15,9 +15,10 @@ use crate::cases::Case;
 
 pub const STATE_BYTES: usize = 64 << 20;
 
-const WALL: Timestamp = Timestamp(4_000_000_000_000);
+/// Later than any record.
+pub const LATE: Timestamp = Timestamp(4_000_000_000_000);
 
-/// What a worker does too: records up to a commit, and effects that make it commit early.
+/// As a worker does: so many records come in a commit interval, and so much makes it commit early.
 const RECORDS_A_COMMIT: u64 = 20_000;
 const PENDING_BYTES: usize = 16 << 20;
 
@@ -54,7 +55,7 @@ pub fn run(case: &Case) -> Outcome {
     seen.outcome.others = alone.len() as u64;
     seen.outcome.others_equal =
         alone.iter().filter(|(id, bundle)| seen.bundles.get(*id) == Some(bundle)).count() as u64;
-    seen.outcome.memory_peak = peak_memory();
+    seen.outcome.memory_peak = memory("VmHWM");
     seen.outcome
 }
 
@@ -84,7 +85,7 @@ fn play(case: &Case, others: &[Event], names: &BTreeSet<&str>, with_harm: bool) 
     let (mut harm, mut since_commit) = (0, 0);
     let (mut key, mut value) = (String::new(), String::new());
     for (event, nth) in others.iter().zip(1..) {
-        task.process(&record(Offset(harm as i64 + nth - 1), event.at, event.session.as_str(), &event.value), WALL);
+        task.process(&record(Offset(harm as i64 + nth - 1), event.at, event.session.as_str(), &event.value), LATE);
         let until = case.records * nth as u64 / others.len() as u64;
         if !with_harm {
             harm = until;
@@ -94,7 +95,7 @@ fn play(case: &Case, others: &[Event], names: &BTreeSet<&str>, with_harm: bool) 
             key.clear();
             value.clear();
             (case.record)(harm, &mut key, &mut value);
-            task.process(&record(Offset(harm as i64 + nth), event.at, &key, value.as_bytes()), WALL);
+            task.process(&record(Offset(harm as i64 + nth), event.at, &key, value.as_bytes()), LATE);
             harm += 1;
             since_commit += 1;
             seen.outcome.state_peak = seen.outcome.state_peak.max(task.state_size().bytes as u64);
@@ -109,7 +110,7 @@ fn play(case: &Case, others: &[Event], names: &BTreeSet<&str>, with_harm: bool) 
     seen
 }
 
-fn record<'a>(offset: Offset, at: Timestamp, key: &'a str, value: &'a [u8]) -> Record<'a> {
+pub fn record<'a>(offset: Offset, at: Timestamp, key: &'a str, value: &'a [u8]) -> Record<'a> {
     let (partition, timestamp) = (Partition(0), Some(at));
     Record { partition, offset, timestamp, key: Some(key.as_bytes()), value: Some(value), headers: Vec::new() }
 }
@@ -130,10 +131,10 @@ impl Seen {
     }
 }
 
-/// The largest resident memory of this process so far.
-fn peak_memory() -> u64 {
+/// The resident memory of this process in bytes: now (`VmRSS`), or the largest so far (`VmHWM`).
+pub fn memory(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells it");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells it");
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).expect("Linux tells it");
     let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
     kib * 1024
 }

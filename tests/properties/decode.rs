@@ -3,6 +3,7 @@
 use duplex_collector::wire::{Decoder, Event, Kind, Scalar, Text};
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::test_runner::TestCaseError;
 use serde_json::{Map, Value, json};
 
 /// A JSON text, with keys that may come twice: an object in the making.
@@ -62,6 +63,37 @@ fn any_json() -> impl Strategy<Value = Json> {
 
 fn members(value: impl Strategy<Value = Json>) -> impl Strategy<Value = Vec<(&'static str, Json)>> {
     prop::collection::vec((select(KEYS.to_vec()), value), 0..8)
+}
+
+/// Metrics in some of the places where they may stand, each time others; no object where there are none.
+fn metrics_in_places() -> impl Strategy<Value = Vec<(&'static str, Json)>> {
+    any::<u32>().prop_map(|places| {
+        let mut place = 0;
+        let mut metrics = |names: &[&'static str]| {
+            let mut members = Vec::new();
+            for name in names {
+                place += 1;
+                if places >> place & 1 == 1 {
+                    members.push((*name, Json::Object(vec![("id", Json::Leaf(place.into()))])));
+                }
+            }
+            members
+        };
+        let both = ["stage_metrics", "response_request_metrics"];
+        let some = |members: Vec<_>| (!members.is_empty()).then_some(Json::Object(members));
+        let mut metadata = || {
+            let mut members = metrics(&both);
+            members.extend(some(metrics(&both)).map(|omni| ("vllm_omni", omni)));
+            members.extend(some(metrics(&both)).map(|event| ("duplex_event", event)));
+            some(members)
+        };
+        let (own, of_response) = (metadata(), metadata());
+        let mut event = metrics(&both[1..]);
+        event.extend(some(metrics(&both)).map(|omni| ("vllm_omni", omni)));
+        event.extend(own.map(|own| ("metadata", own)));
+        event.extend(of_response.map(|metadata| ("response", Json::Object(vec![("metadata", metadata)]))));
+        event
+    })
 }
 
 /// How the text is written: blanks, and which characters of a string are escaped.
@@ -234,6 +266,17 @@ fn by_decoder(event: &Event<'_>) -> Facts {
     }
 }
 
+/// Writes an event in one of many ways and compares.
+fn compare(members: Vec<(&'static str, Json)>, style: u32) -> Result<(), TestCaseError> {
+    let mut writer = Writer { text: String::new(), style };
+    writer.json(&Json::Object(members));
+    let parsed: Map<String, Value> = serde_json::from_str(&writer.text).expect("it is JSON");
+    let mut decoder = Decoder::new(1 << 20);
+    let event = decoder.decode(writer.text.as_bytes()).expect("an event");
+    prop_assert_eq!(by_decoder(&event), by_full_parse(&parsed), "{}", writer.text);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, ..ProptestConfig::default() })]
 
@@ -245,11 +288,11 @@ proptest! {
     ) {
         let mut members = members;
         members.insert(style as usize % (members.len() + 1), ("type", Json::Leaf(kind.into())));
-        let mut writer = Writer { text: String::new(), style };
-        writer.json(&Json::Object(members));
-        let parsed: Map<String, Value> = serde_json::from_str(&writer.text).expect("it is JSON");
-        let mut decoder = Decoder::new(1 << 20);
-        let event = decoder.decode(writer.text.as_bytes()).expect("an event");
-        prop_assert_eq!(by_decoder(&event), by_full_parse(&parsed), "{}", writer.text);
+        compare(members, style)?;
+    }
+
+    #[test]
+    fn the_decoder_looks_for_metrics_where_a_full_parse_does(members in metrics_in_places(), style: u32) {
+        compare(members, style)?;
     }
 }

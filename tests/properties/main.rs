@@ -9,7 +9,7 @@ use std::sync::Arc;
 use duplex_collector::collector::{Limits, Settings};
 use duplex_collector::ids::{Offset, Partition, TopicPartition};
 use duplex_collector::synth::{Event, Profile, Share, Tap, Traffic};
-use duplex_collector::task::{ChangelogState, CommitBatch, PartitionTask, Record};
+use duplex_collector::task::{ChangelogState, CommitBatch, CommittedOffset, PartitionTask, Record};
 use duplex_collector::time::Timestamp;
 use proptest::prelude::*;
 
@@ -67,7 +67,7 @@ fn collect(bundles: &mut BTreeMap<String, Vec<u8>>, batch: &CommitBatch) {
 
 /// Room for all, and for so little that sessions have to leave and metrics to be left out.
 fn settings(is_tight: bool) -> Arc<Settings> {
-    let tight = Limits { sessions: 3, state_bytes: 24 << 10, session_bytes: 8 << 10, ..Limits::default() };
+    let tight = Limits { sessions: 3, state_bytes: 40 << 10, session_bytes: 16 << 10, ..Limits::default() };
     Arc::new(Settings { limits: if is_tight { tight } else { Limits::default() }, ..Settings::default() })
 }
 
@@ -145,6 +145,8 @@ proptest! {
                 for (key, value) in &changelog {
                     state.apply(key, Some(value)).expect("our own changelog");
                 }
+                let committed = CommittedOffset { offset: Some(batch.next_offset), has_state: true };
+                prop_assert_eq!(state.check_exactly_once(committed), Ok(()));
                 task = PartitionTask::restore(source(), batch.next_offset, state, Arc::clone(&settings))
                     .expect("our own changelog");
             }

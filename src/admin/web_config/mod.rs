@@ -107,37 +107,43 @@ impl WebConfig {
         loop {
             looks.tick().await;
             let this = Arc::clone(&self);
-            if let Err(error) = spawn_blocking(move || this.look()).await {
-                error!(%error, "web config not looked at");
+            match spawn_blocking(move || this.look()).await {
+                Ok(None) => {}
+                Ok(Some(Ok(()))) => {
+                    let (file, tls, login) = (self.path.display(), self.has_tls(), self.has_login());
+                    info!(%file, tls, login, "web config reloaded");
+                }
+                Ok(Some(Err(cause))) => warn!(cause, "web config not reloaded; what was in force stays so"),
+                Err(error) => error!(%error, "web config not looked at"),
             }
         }
     }
 
-    /// Reads the files anew if they changed since they were read, and not since the last look.
-    fn look(&self) {
+    /// Reads the files anew if they changed since they were read, and not since the last look: whether they are in force
+    /// now, or why they are not.
+    fn look(&self) -> Option<Result<(), String>> {
         let mut watched = lock(&self.watched);
         let now = watched.read.now();
         let is_settled = now == watched.seen;
         watched.seen = now;
         if watched.seen == watched.read || !is_settled {
-            return;
+            return None;
         }
         let mut files = Files::default();
-        match read(&self.path, &self.checks, &mut files) {
+        let outcome = match read(&self.path, &self.checks, &mut files) {
             Ok(security) => {
                 let security = security.succeeding(&self.security());
-                let (tls, login) = (security.tls.is_some(), security.needs_login());
                 *self.in_force.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(security);
-                info!(file = %self.path.display(), tls, login, "web config reloaded");
+                Ok(())
             }
             Err(error) => {
-                let cause = error.to_string().replace('\n', "; ");
-                warn!(%cause, "web config not reloaded; what was in force stays so");
                 // A file that can't be read names no others.
                 files = files.with(watched.read.now());
+                Err(error.to_string().replace('\n', "; "))
             }
-        }
+        };
         *watched = Watched { seen: files.now(), read: files };
+        Some(outcome)
     }
 }
 

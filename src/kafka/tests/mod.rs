@@ -176,12 +176,14 @@ fn restore<const N: usize>(changelog: &mut Changelog, partitions: [i32; N]) -> [
         open.retain(|index| {
             let read = &mut entries[*index];
             let partition = Partition(partitions[*index]);
-            let progress =
-                changelog.read(partition, TICK, &mut |key, value| read.push((text(key), value.map(text)))).unwrap();
-            if progress == RestoreProgress::Done {
-                changelog.close(partition);
+            let progress = changelog.read(partition, TICK, &mut |key, value| read.push((text(key), value.map(text))));
+            match progress {
+                Ok(RestoreProgress::Done) => changelog.close(partition),
+                // As the worker does: a broker that is slow to answer is asked again.
+                Ok(_) | Err(BrokerError::Retriable(_)) => return true,
+                Err(error) => panic!("{error}"),
             }
-            progress != RestoreProgress::Done
+            false
         });
     }
     entries

@@ -38,7 +38,7 @@ fn of_equals_the_one_silent_for_longest_makes_room() {
 }
 
 #[test]
-fn who_has_said_twice_as_much_may_be_silent_four_times_as_long() {
+fn who_said_two_things_may_be_silent_eight_times_as_long_as_who_said_one() {
     // `talks` is silent for `longer` records more than `silent` when `new` comes.
     let play = |longer: usize, silence: usize| {
         let mut bench = sessions(3);
@@ -50,9 +50,43 @@ fn who_has_said_twice_as_much_may_be_silent_four_times_as_long() {
         bench.event("new", CREATED);
         ends(&bench.commit())
     };
-    assert_eq!(play(2, 3), [("silent".into(), EndReason::Evicted)]);
-    assert_eq!(play(30, 60), [("silent".into(), EndReason::Evicted)]);
-    assert_eq!(play(60, 3), [("talks".into(), EndReason::Evicted)]);
+    // `silent` is so for 4 offsets at the end, `talks` for 4 and `longer` and one.
+    assert_eq!(play(26, 3), [("silent".into(), EndReason::Evicted)]);
+    assert_eq!(play(28, 3), [("talks".into(), EndReason::Evicted)]);
+    assert_eq!(play(0, 50), [("silent".into(), EndReason::Evicted)]);
+}
+
+#[test]
+fn a_session_does_not_leave_with_its_own_event() {
+    let mut bench = sessions(3);
+    for id in ["a", "b", "c"] {
+        (0..3000).for_each(|_| bench.speak(id));
+    }
+    bench.event("new", CREATED);
+    assert_eq!(ends(&bench.commit()), [("a".into(), EndReason::Evicted)]);
+}
+
+#[test]
+fn limits_that_were_lowered_are_kept_to_again_with_the_next_records() {
+    let mut bench = Bench::new();
+    (0..100).for_each(|n| bench.speak(&format!("s{n}")));
+    bench.commit();
+    bench.restart(within(Limits { sessions: 10, ..Limits::default() }));
+    bench.event("new", CREATED);
+    let batch = bench.commit();
+    assert_eq!((batch.bundles.len(), bench.task.open_sessions()), (91, 10));
+    bench.restart(within(Limits { state_bytes: 8 << 10, ..Limits::default() }));
+    bench.event("newer", CREATED);
+    bench.commit();
+    assert!(bench.task.state_size().bytes < 8 << 10, "{:?}", bench.task.state_size());
+}
+
+#[test]
+fn a_session_that_takes_more_than_all_the_room_is_cut_off_in_its_own_event() {
+    let mut bench = Bench::with(within(Limits { state_bytes: 8 << 10, ..Limits::default() }));
+    (0..100).for_each(|n| drop(bench.event("a", &created(n)).event("a", SPEAK).commit()));
+    let evicted = bench.log.iter().filter(|entry| entry.key.starts_with(b"C") && entry.value.is_some()).count();
+    assert_eq!((evicted, bench.task.open_sessions()), (1, 0));
 }
 
 #[test]
@@ -181,16 +215,34 @@ fn markers_are_bounded_and_the_oldest_is_forgotten_first() {
 
 #[test]
 fn a_restored_task_counts_its_state_as_before() {
+    let done = |response: usize, stages: &str, origin: &str| {
+        let request = format!(r#"{{"ttft_ms":1,"measurement_origin":{origin}}}"#);
+        let metadata = format!(r#"{{"stage_metrics":{stages},"response_request_metrics":{request}}}"#);
+        format!(r#"{{"type":"response.done","response_id":"r{response}","metadata":{metadata}}}"#)
+    };
+    let (long, short) = (r#"{"0":{"vllm_itls_ms":[1,2,3]},"1":{}}"#, r#"{"0":{"output_unit_type":"text"}}"#);
     let mut bench = Bench::new();
+    let restart = |bench: &mut Bench| {
+        bench.commit();
+        let before = bench.task.state_size();
+        bench.restart(Settings::default());
+        assert_eq!(bench.task.state_size(), before);
+    };
     bench.record(Some(b"a"), Some(CREATED.as_bytes()), vec![Header { name: "run_id", value: Some(b"nightly") }]);
-    for response in 0..3 {
-        bench.event("a", &created(response));
-        bench.event("a", r#"{"type":"response.done","response_id":"r0","stage_metrics":{"0":{"vllm_itls_ms":[1,2]}}}"#);
-        bench.event("a", r#"{"type":"error","error":{"code":"server_error"}}"#);
-    }
     bench.event("b", CLOSED).event("c", CREATED).silence(2);
-    bench.commit();
-    let before = bench.task.state_size();
-    bench.restart(Settings::default());
-    assert_eq!(bench.task.state_size(), before);
+    restart(&mut bench);
+    for response in 0..6 {
+        if response == 3 {
+            bench.event("a", r#"{"type":"collector.stream_start"}"#);
+            restart(&mut bench);
+        }
+        bench.event("a", &created(response)).event("a", &done(response, long, r#"{"ttft":"there"}"#));
+        restart(&mut bench);
+        bench
+            .event("a", &done(response, short, "{}"))
+            .event("a", r#"{"type":"error","error":{"code":"server_error"}}"#);
+        restart(&mut bench);
+    }
+    bench.event("a", CLOSED).silence(2);
+    restart(&mut bench);
 }
