@@ -173,7 +173,7 @@ check clippy 10 cargo clippy --release --all-targets --locked -- -D warnings || 
 check doc 5 env RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --no-deps --document-private-items || true
 check deny 15 bash tests/support/deny || true
 if [[ ! ${KAFKA_BOOTSTRAP:-} ]]; then check kafka 5 bash tests/support/kafka fetch || true; fi
-cargo_tests tests 20 cargo test --release --locked --no-fail-fast -- --skip chaos::
+cargo_tests tests 35 cargo test --release --locked --no-fail-fast -- --skip chaos::
 skipped=$ignored
 # The status page in a browser, the dashboards by Grafana's schema.
 check web 10 bash -c 'cd tests/web && npm ci && exec node --test --test-reporter=spec' || true
