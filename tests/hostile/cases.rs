@@ -31,11 +31,11 @@ pub const CASES: [Case; 13] = [
     },
     Case {
         name: "talking keys",
-        what: "250,000 session keys, 16 events each",
-        records: 4_000_000,
+        what: "250,000 session keys, 8 events each",
+        records: 2_000_000,
         record: |n, key, value| {
             // A thousand of them talk at once.
-            let session = n / 16_000 * 1000 + n % 1000;
+            let session = n / 8_000 * 1000 + n % 1000;
             set(key, format_args!("flood-{session}"));
             value.push_str(r#"{"type":"response.speak"}"#);
         },
