@@ -42,9 +42,9 @@ fn harm_is_bounded_marked_and_felt_by_nobody_else() {
     });
     let mut rows = rows.into_inner().expect("no panic");
     rows.sort_by_key(|(case, _)| CASES.iter().position(|other| other.name == case.name));
-    println!("{:<48} {}", "state_bytes: 64 MiB", Outcome::HEADER);
+    println!("{:<58} {}", "state_bytes: 64 MiB", Outcome::HEADER);
     for (case, outcome) in &rows {
-        println!("{:<48} {outcome}", case.what);
+        println!("{:<58} {outcome}", case.what);
     }
     assert_eq!(rows.len(), CASES.len());
     for (case, outcome) in rows {
@@ -81,7 +81,7 @@ fn a_state_takes_no_more_than_it_counts_as() {
             let outcome = outcome_of("a_state_takes_no_more_than_it_counts_as", SHAPE, name);
             let numbers: Vec<f64> = outcome.split(' ').map(|number| number.parse().expect("a number")).collect();
             let [counted, taken] = numbers[..] else { panic!("two numbers: {outcome}") };
-            println!("{name:<48} counted {:>4.0} MiB, took {:>4.0} MiB", counted / MIB, taken / MIB);
+            println!("{name:<58} counted {:>4.0} MiB, took {:>4.0} MiB", counted / MIB, taken / MIB);
             assert!(taken <= counted, "{name}: {taken} of {counted}");
         }
         return;
