@@ -22,8 +22,10 @@ fn strip_pads(raw: &[u8]) -> &[u8] {
 
 /// What encoders write has the alphabet only, so this is counted without a branch per byte.
 fn count_alphabet(raw: &[u8]) -> usize {
-    // 255 bytes at a time: the count of a block fits a byte, which lets the compiler use whole vectors.
-    raw.chunks(255).map(|block| usize::from(block.iter().map(|b| u8::from(is_alphabet(*b))).sum::<u8>())).sum()
+    // 255 bytes at a time: the count of a block fits a byte, which lets the compiler use whole vectors. It does so only
+    // where the addition can't overflow, so the fold is a wrapping one: `sum` is checked in every profile here.
+    let count = |block: &[u8]| block.iter().fold(0u8, |count, b| count.wrapping_add(u8::from(is_alphabet(*b))));
+    raw.chunks(255).map(|block| usize::from(count(block))).sum()
 }
 
 const fn is_alphabet(b: u8) -> bool {
