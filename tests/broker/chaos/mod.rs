@@ -16,6 +16,8 @@ mod ends;
 mod fleet;
 mod flow;
 mod history;
+mod java_client;
+mod mixed;
 mod of_brokers;
 mod of_processes;
 mod predecessor;

@@ -50,7 +50,7 @@ fn at_least_once_doubles_bundles_and_loses_none() {
     row.assert_nothing_left();
 }
 
-fn kill_any(scene: &mut Scene<'_>) {
+pub fn kill_any(scene: &mut Scene<'_>) {
     let instance = scene.any_instance();
     scene.fleet.kill(&instance);
     scene.fleet.start(&instance);

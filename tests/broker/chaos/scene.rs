@@ -9,6 +9,7 @@ use super::ends::{Blocked, Ends};
 use super::fleet::{Fleet, Settings};
 use super::flow::{Flow, OPEN, Sent};
 use super::history::History;
+use super::java_client;
 use super::size::Size;
 use super::table::Row;
 use crate::expected::replayed;
@@ -111,9 +112,7 @@ impl<'a> Fault<'a> {
         assert_eq!(expected.records, sent.records, "records on the events topic");
         assert!(expected.bundles.keys().eq(&sent.sessions), "the replay knows the sessions that were sent");
         assert_eq!(Judge::all_of(&deployment, "dead-letters"), [], "every event can be read");
-        let bundles = Judge::all_of(&deployment, "bundles");
-        let bundles: Vec<_> =
-            bundles.into_iter().map(|bundle| (bundle.key.expect("a bundle has a key"), bundle.value)).collect();
+        let bundles = java_client::read_committed(&deployment, "bundles");
         let history = History { sessions: &sent.sessions, bundles: &bundles, replayed: &expected.bundles };
         let row = Row {
             fault: self.name,

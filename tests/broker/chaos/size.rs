@@ -16,6 +16,8 @@ pub struct Size {
     /// Of each kind of silence between the processes and the brokers.
     pub silences: usize,
     pub predecessors: usize,
+    /// Kills, each with a fault of another kind before it.
+    pub mixed_kills: usize,
 }
 
 const SHORT: Size = Size {
@@ -29,6 +31,7 @@ const SHORT: Size = Size {
     cuts: 6,
     silences: 1,
     predecessors: 2,
+    mixed_kills: 6,
 };
 
 const LONG: Size = Size {
@@ -42,6 +45,7 @@ const LONG: Size = Size {
     cuts: 30,
     silences: 3,
     predecessors: 6,
+    mixed_kills: 100,
 };
 
 impl Size {
