@@ -49,7 +49,6 @@ pub(super) fn spawn(service: &Service) -> Outcome<JoinHandle<()>> {
 /// The bundles topic on its way into the run view.
 struct Feed {
     config: Config,
-    clock: SystemClock,
     runs: Arc<Mutex<RunView>>,
     /// What `reader` begins with.
     since: Timestamp,
@@ -69,13 +68,13 @@ impl Feed {
     fn new(config: Config, clock: SystemClock, runs: Arc<Mutex<RunView>>) -> Result<Self, BrokerError> {
         let since = RunView::windows_since(&config.run, clock.now());
         let reader = BundleReader::since(&config.kafka, &config.topics, since)?;
-        Ok(Self { config, clock, runs, since, reader, progress: Progress::Recent })
+        Ok(Self { config, runs, since, reader, progress: Progress::Recent })
     }
 
     /// Reads for a while; returns whether the whole topic has been read.
     fn poll(&mut self) -> Result<bool, BrokerError> {
-        let (runs, clock) = (Arc::clone(&self.runs), self.clock);
-        let observe = &mut |bundle: &[u8]| lock(&runs).observe(bundle, clock.now());
+        let runs = Arc::clone(&self.runs);
+        let observe = &mut |bundle: &[u8], written_at| lock(&runs).observe(bundle, written_at);
         match &mut self.progress {
             Progress::Recent => {
                 self.reader.poll(POLL, observe)?;

@@ -27,7 +27,7 @@ const MAX_RUNS_READING: usize = 1_000;
 /// Runs that left and are remembered, so that a straggler does not bring one back with a part of its sessions.
 const MAX_GONE: usize = 100_000;
 
-/// An event that is further ahead of the wall clock moves no window: one wrong stamp would empty them all.
+/// An event that is further ahead of its bundle's record moves no window: one wrong stamp would empty them all.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 
 /// What is shown, and how much of it is kept: `[run]` of the configuration.
@@ -135,8 +135,9 @@ impl RunView {
         self.let_old_runs_leave();
     }
 
-    /// Takes one record of the bundles topic; one that is no bundle is counted and passed over. `wall` is the wall clock.
-    pub fn observe(&mut self, bundle: &[u8], wall: Timestamp) {
+    /// Takes one record of the bundles topic; one that is no bundle is counted and passed over. `written_at` is the record's
+    /// own timestamp: what is believed of a bundle rests on the topic, not on when it is read.
+    pub fn observe(&mut self, bundle: &[u8], written_at: Timestamp) {
         let Some(bundle) = BundleView::parse(bundle) else {
             self.unreadable += 1;
             return;
@@ -144,7 +145,7 @@ impl RunView {
         let named = bundle.session.run_id.as_deref().unwrap_or(&self.settings.default_run_id);
         let has_room = self.runs.len() < MAX_RUNS_READING || self.runs.contains_key(named);
         let run_id = if has_room && !self.gone.contains(named) { named } else { OTHER };
-        let at = bundle.session.last_event_ms.filter(|at| *at <= wall + CLOCK_TOLERANCE);
+        let at = bundle.session.last_event_ms.filter(|at| *at <= written_at + CLOCK_TOLERANCE);
         let run = self.runs.entry(run_id.to_owned()).or_default();
         self.latest = self.latest.max(at);
         run.add(&bundle, at, self.latest, &self.settings);

@@ -1,5 +1,7 @@
 //! Runs, models and windows; that figures depend on the bundles and not on their order.
 
+use std::time::Duration;
+
 use super::*;
 use crate::time::Timestamp;
 
@@ -249,4 +251,17 @@ fn the_last_sessions_are_those_whose_last_event_is_latest_whatever_their_order()
     assert_eq!(shuffled, expected);
     let other_model = view_of(ViewSettings::default(), &sessions).status(&asked(None, Some("n"), None));
     assert_eq!(other_model.last_sessions, []);
+}
+
+#[test]
+fn what_is_believed_of_a_bundle_rests_on_when_it_was_written_and_not_on_when_it_is_read() {
+    let ahead = session("r", -3_600, 9.0).bundle();
+    let of = |written_at| {
+        let mut view = view_of(ViewSettings::default(), &[session("r", 0, 1.0)]);
+        view.observe(&ahead, written_at);
+        view.summaries().remove(0)
+    };
+    let (wrong_clock, later) = (of(WALL), of(WALL + Duration::from_secs(3_600)));
+    assert_eq!((stream_ttft(&wrong_clock, ALL, "5m"), wrong_clock.last_event), (Some((1, 1.0)), Some(WALL)));
+    assert_eq!((stream_ttft(&later, ALL, "5m"), later.last_event.map(|at| at > WALL)), (Some((1, 9.0)), Some(true)));
 }
