@@ -73,6 +73,7 @@ impl Default for ViewSettings {
 pub struct RunView {
     settings: ViewSettings,
     ranks: Ranks,
+    knew_ranks: bool,
     /// Those that come first. Each has all its sessions: one that left does not come back.
     runs: BTreeMap<Arc<str>, Run>,
     /// The last event of any run: where the windows end.
@@ -106,7 +107,7 @@ impl RunView {
     pub fn new(mut settings: ViewSettings) -> Self {
         settings.default_run_id = names::shown(&settings.default_run_id).into_owned();
         let (ranks, runs) = (Ranks::default(), BTreeMap::new());
-        Self { settings, ranks, runs, latest: None, read: Read::All, unreadable: 0 }
+        Self { settings, ranks, knew_ranks: false, runs, latest: None, read: Read::All, unreadable: 0 }
     }
 
     /// An empty view of a topic that is yet to be read: it shows nothing before [`Self::has_read_since`] and
@@ -119,10 +120,16 @@ impl RunView {
     /// An empty view for the same topic read again, which knows from the start which runs come first.
     #[must_use]
     pub fn to_read_again(&self) -> Self {
-        let mut again = Self { ranks: self.ranks.clone(), ..Self::unread(self.settings.clone()) };
+        let mut again = Self { ranks: self.ranks.clone(), knew_ranks: true, ..Self::unread(self.settings.clone()) };
         let first = again.ranks.in_order().take(HELD_FOR_SHOWN * self.settings.max_runs);
         again.runs = first.map(|run| (Arc::clone(run), Run::default())).collect();
         again
+    }
+
+    /// Whether it knew from the start which runs come first.
+    #[must_use]
+    pub fn knew_ranks(&self) -> bool {
+        self.knew_ranks
     }
 
     /// Whether a run that is to be shown left before it was known to be: only another reading of the topic has all of it.
