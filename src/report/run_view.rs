@@ -219,12 +219,18 @@ impl RunView {
         names.iter().filter_map(summary).collect()
     }
 
-    /// How many runs on the topic are not shown: others began later, or there are no more series for them.
-    pub fn runs_not_shown(&mut self) -> usize {
-        match self.shown() {
-            Some(shown) if shown.whole => self.ranks.len() - self.shown_runs(&shown).len(),
-            _ => 0,
-        }
+    /// The figures of one run; `None` where it is not shown.
+    pub fn summary(&mut self, run: &str) -> Option<RunSummary> {
+        let (run, shown) = (names::shown(run), self.shown()?);
+        let name = self.shown_runs(&shown).into_iter().find(|name| **name == *run)?;
+        Some(self.runs.get_mut(&name)?.summary(&name, &shown).clone())
+    }
+
+    /// How many runs on the topic are not shown: others began later, or there are no more series for them. `None` before all
+    /// of the topic has been read.
+    pub fn runs_not_shown(&mut self) -> Option<usize> {
+        let shown = self.shown().filter(|shown| shown.whole)?;
+        Some(self.ranks.len() - self.shown_runs(&shown).len())
     }
 
     /// One run, and which others there are.

@@ -28,8 +28,8 @@ pub struct RunStatus {
     pub complete: bool,
     /// The one whose last event is latest first.
     pub runs: Vec<Arc<str>>,
-    /// How many more are on the topic.
-    pub runs_not_shown: usize,
+    /// How many more are on the topic; `None` while that is not known.
+    pub runs_not_shown: Option<usize>,
     /// As `/report` has it; `None` where there is no such run (yet).
     pub run: Option<RunSummary>,
     /// The rolling windows, shortest first.

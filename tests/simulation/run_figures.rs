@@ -82,6 +82,6 @@ fn read_again_as_needed(view: RunView, partitions: &[&[Record]]) -> RunView {
     again
 }
 
-fn figures(mut view: RunView) -> (Vec<RunSummary>, usize, RunStatus) {
+fn figures(mut view: RunView) -> (Vec<RunSummary>, Option<usize>, RunStatus) {
     (view.summaries(), view.runs_not_shown(), view.status(&StatusQuery::default()))
 }
