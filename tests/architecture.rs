@@ -54,6 +54,7 @@ const HOMES: &[(&str, &str)] = &[
     ("tokio",        "admin app shutdown telemetry cli main"),
     ("axum",         "admin app shutdown telemetry cli main"),
     ("hyper",        "admin"),
+    ("flate2",       "admin"),
     ("hyper_util",   "admin"),
     ("rustls",       "admin cli"),
     ("tokio_rustls", "admin"),

@@ -11,6 +11,7 @@ mod page;
 mod routes;
 mod serve;
 mod settings;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod web_config;

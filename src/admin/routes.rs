@@ -1,13 +1,13 @@
 //! The routes and their answers.
 //!
 //! GET and HEAD only. Figures are read from the run view when asked for; sorting them can take a while, so that is
-//! done off the server's threads.
+//! done off the server's threads. What has the figures of all runs is shared by those who ask.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::{self, Query};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
@@ -16,6 +16,7 @@ use tokio::task::spawn_blocking;
 use tracing::error;
 
 use super::page;
+use super::shared::Shared;
 use crate::metrics::{self, Health, Metrics, Probe, ReplicaStatus};
 use crate::report::{RunStatus, RunSummary, RunView, StatusQuery};
 use crate::time::{Clock, Timestamp};
@@ -39,11 +40,11 @@ impl fmt::Debug for State {
 pub(super) fn router(state: State) -> Router {
     Router::new()
         .merge(page::routes())
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics).with_state((state.clone(), Shared::new(metrics::CONTENT_TYPE))))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/version", get(async || Json(Version::BUILT)))
-        .route("/report", get(report))
+        .route("/report", get(report).with_state((state.clone(), Shared::new("application/json"))))
         .route("/status", get(status))
         .fallback(async || (StatusCode::NOT_FOUND, "not found; the page at / links what there is\n"))
         .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n"))
@@ -62,15 +63,18 @@ pub(super) fn with_fixed_headers(mut response: Response) -> Response {
     response
 }
 
-async fn metrics(extract::State(state): extract::State<State>) -> Response {
+async fn metrics(extract::State((state, shared)): extract::State<(State, Shared)>, headers: HeaderMap) -> Response {
     off_thread(move || {
-        {
-            let mut runs = lock(&state.runs);
-            // Set under the lock: of two scrapes at once, the one with the older figures comes first.
-            state.metrics.set_runs(runs.summaries());
-            state.metrics.set_health(&state.health, state.clock.monotonic());
-        }
-        ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], state.metrics.encode()).into_response()
+        let now = state.clock.monotonic();
+        shared.answer(&headers, now, || {
+            let (summaries, not_shown) = {
+                let mut runs = lock(&state.runs);
+                (runs.summaries(), runs.runs_not_shown())
+            };
+            state.metrics.set_runs(summaries, not_shown);
+            state.metrics.set_health(&state.health, now);
+            state.metrics.encode().into_bytes()
+        })
     })
     .await
 }
@@ -93,10 +97,17 @@ struct ReportQuery {
     run: Option<String>,
 }
 
-async fn report(extract::State(state): extract::State<State>, Query(query): Query<ReportQuery>) -> Response {
-    off_thread(move || {
-        let runs = lock(&state.runs).summaries();
-        Json(Report::of(runs, query.run.as_deref())).into_response()
+async fn report(
+    extract::State((state, shared)): extract::State<(State, Shared)>,
+    Query(query): Query<ReportQuery>,
+    headers: HeaderMap,
+) -> Response {
+    off_thread(move || match query.run {
+        Some(run) => Json(Report::of(&mut lock(&state.runs), Some(&run))).into_response(),
+        None => shared.answer(&headers, state.clock.monotonic(), || {
+            let report = Report::of(&mut lock(&state.runs), None);
+            serde_json::to_vec(&report).expect("figures can be written")
+        }),
     })
     .await
 }
@@ -104,15 +115,18 @@ async fn report(extract::State(state): extract::State<State>, Query(query): Quer
 #[derive(Serialize)]
 struct Report {
     runs: Vec<RunSummary>,
+    /// How many more are on the topic; null while that is not known.
+    runs_not_shown: Option<usize>,
 }
 
 impl Report {
-    /// All runs, or the one asked for; none when it has not been seen (yet).
-    fn of(mut runs: Vec<RunSummary>, asked: Option<&str>) -> Self {
-        if let Some(run_id) = asked {
-            runs.retain(|run| run.run_id == run_id);
-        }
-        Self { runs }
+    /// All runs, or the one asked for; none when it is not shown.
+    fn of(view: &mut RunView, asked: Option<&str>) -> Self {
+        let runs = match asked {
+            Some(run) => view.summary(run).into_iter().collect(),
+            None => view.summaries(),
+        };
+        Self { runs, runs_not_shown: view.runs_not_shown() }
     }
 }
 
@@ -207,14 +221,16 @@ pub(super) mod tests {
         (head.to_ascii_lowercase(), body.to_owned())
     }
 
-    fn run(run_id: &str) -> RunSummary {
+    fn view(run_ids: &[&str]) -> RunView {
         let mut view = RunView::new(ViewSettings { windows: Vec::new(), ..ViewSettings::default() });
-        let bundle = serde_json::json!({
-            "request_metrics": [{}, {}], "session_metrics": {"stream_ttft_ms": 250.5},
-            "session": {"run_id": run_id, "model": "m", "end_reason": "closed", "last_event_ms": 7},
-        });
-        view.observe(bundle.to_string().as_bytes(), Timestamp(7));
-        view.summaries().remove(0)
+        for run_id in run_ids {
+            let bundle = serde_json::json!({
+                "request_metrics": [{}, {}], "session_metrics": {"stream_ttft_ms": 250.5},
+                "session": {"run_id": run_id, "model": "m", "end_reason": "closed", "last_event_ms": 7},
+            });
+            view.observe(bundle.to_string().as_bytes(), Timestamp(7));
+        }
+        view
     }
 
     #[tokio::test]
@@ -312,7 +328,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn a_scrape_drops_the_gauges_of_runs_that_left() {
         let state = state();
-        state.metrics.set_runs(vec![run("gone")]);
+        state.metrics.set_runs(view(&["gone"]).summaries(), None);
         let (_, body) = ask(&state, "GET /metrics").await;
         assert!(body.contains("\nduplex_records_total 0\n"), "{body}");
         assert!(!body.contains("gone"), "{body}");
@@ -328,13 +344,13 @@ pub(super) mod tests {
 
     #[tokio::test]
     async fn a_report_without_bundles_has_no_runs() {
-        assert_eq!(ask(&state(), "GET /report").await.1, r#"{"runs":[]}"#);
-        assert_eq!(ask(&state(), "GET /report?run=a%20b").await.1, r#"{"runs":[]}"#);
+        assert_eq!(ask(&state(), "GET /report").await.1, r#"{"runs":[],"runs_not_shown":0}"#);
+        assert_eq!(ask(&state(), "GET /report?run=a%20b").await.1, r#"{"runs":[],"runs_not_shown":0}"#);
     }
 
     #[test]
     fn a_report_has_all_runs_or_the_one_asked_for() {
-        let json = |asked| serde_json::to_value(Report::of(vec![run("a"), run("b")], asked)).unwrap();
+        let json = |asked| serde_json::to_value(Report::of(&mut view(&["a", "b"]), asked)).unwrap();
         assert_eq!(json(None)["runs"].as_array().map(Vec::len), Some(2));
         let ttft = serde_json::json!(
             {"count": 1, "mean": 250.5, "p50": 250.5, "p90": 250.5, "p99": 250.5, "max": 250.5, "approximate": false}
@@ -355,8 +371,8 @@ pub(super) mod tests {
                 "responses": 2,
                 "duplex_stream_ttft_ms": {"count": 1, "mean": 250.5, "p50": 250.5, "p99": 250.5},
                 "parts": [part("all"), part("m")],
-            }]})
+            }], "runs_not_shown": 0})
         );
-        assert_eq!(json(Some("c")), serde_json::json!({"runs": []}));
+        assert_eq!(json(Some("c"))["runs"], serde_json::json!([]));
     }
 }

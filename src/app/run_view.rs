@@ -1,6 +1,7 @@
 //! The thread that feeds the run view: first with what its windows need, then with the rest of the bundles topic, and with
-//! what comes all the while.
+//! what comes all the while. Reads it again where records that were counted are gone: samples can't be taken out.
 
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::{Seldom, Service};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::{Code, Failure, Outcome};
-use crate::kafka::BundleReader;
+use crate::kafka::{BundleReader, Gone};
 use crate::report::RunView;
 use crate::time::{Clock, Timestamp};
 use crate::worker::BrokerError;
@@ -21,6 +22,11 @@ use crate::worker::BrokerError;
 const POLL: Duration = Duration::from_millis(200);
 /// How long what is new may be waited for while there is more to read of what is old.
 const SHORT_POLL: Duration = Duration::from_millis(50);
+/// The pause after the topic was read, in times of how long that took: reading it again takes no more than a twentieth of a
+/// core, however often records are deleted.
+const REST: u32 = 20;
+/// But no longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(600);
 
 /// Starts the thread.
 pub(super) fn spawn(service: &Service) -> Outcome<JoinHandle<()>> {
@@ -47,40 +53,60 @@ pub(super) fn spawn(service: &Service) -> Outcome<JoinHandle<()>> {
 }
 
 /// The bundles topic on its way into the run view.
+///
+/// ```text
+/// Recent -> Earlier -> All <-> Again      Again: what was read is not what is on the topic any more
+/// ```
 struct Feed {
     config: Config,
     clock: SystemClock,
     runs: Arc<Mutex<RunView>>,
-    /// What `reader` begins with.
-    since: Timestamp,
     reader: BundleReader,
     progress: Progress,
+    /// When the topic was begun to be read, and how long it took, by the monotonic clock.
+    began: Duration,
+    took: Duration,
 }
 
 enum Progress {
-    /// The windows' part is being read.
-    Recent,
+    /// The windows' part is being read: what was written since then.
+    Recent(Timestamp),
     /// So is what is older.
     Earlier(Box<BundleReader>),
     All,
+    /// All is read into another view, which takes the shown one's place once it has caught up.
+    Again(Box<RunView>),
 }
 
 impl Feed {
     fn new(config: Config, clock: SystemClock, runs: Arc<Mutex<RunView>>) -> Result<Self, BrokerError> {
         let since = RunView::windows_since(&config.run, clock.now());
         let reader = BundleReader::since(&config.kafka, &config.topics, since)?;
-        Ok(Self { config, clock, runs, since, reader, progress: Progress::Recent })
+        let (progress, began) = (Progress::Recent(since), clock.monotonic());
+        Ok(Self { config, clock, runs, reader, progress, began, took: Duration::ZERO })
     }
 
     /// Reads for a while; returns whether the whole topic has been read.
     fn poll(&mut self) -> Result<bool, BrokerError> {
-        let (runs, clock) = (Arc::clone(&self.runs), self.clock);
-        let observe = &mut |bundle: &[u8]| lock(&runs).observe(bundle, clock.now());
+        let read = self.read();
+        if let Some(view) = self.view_to_read_into() {
+            info!(gone = ?self.gone(), "the bundles topic is read again, until then the run-level figures stand still");
+            self.reader = BundleReader::new(&self.config.kafka, &self.config.topics)?;
+            self.progress = Progress::Again(Box::new(view));
+            self.began = self.clock.monotonic();
+        }
+        read?;
+        Ok(matches!(self.progress, Progress::All))
+    }
+
+    fn read(&mut self) -> Result<(), BrokerError> {
+        let runs = Arc::clone(&self.runs);
+        let observe = &mut |bundle: &[u8], written_at| lock(&runs).observe(bundle, written_at);
         match &mut self.progress {
-            Progress::Recent => {
+            Progress::Recent(since) => {
                 self.reader.poll(POLL, observe)?;
                 if self.reader.caught_up() {
-                    lock(&runs).has_read_since(self.since);
+                    lock(&runs).has_read_since(*since);
                     let earlier = self.reader.earlier(&self.config.kafka, &self.config.topics)?;
                     self.progress = Progress::Earlier(Box::new(earlier));
                 }
@@ -92,16 +118,52 @@ impl Feed {
                 }
                 if earlier.caught_up() {
                     lock(&runs).has_read_all();
-                    info!("the bundles topic has been read");
-                    self.progress = Progress::All;
+                    self.has_read_all();
                 }
             }
-            Progress::All => {
-                self.reader.poll(POLL, observe)?;
-                lock(&runs).has_read_all();
+            Progress::All => self.reader.poll(POLL, observe)?,
+            Progress::Again(view) => {
+                self.reader.poll(POLL, &mut |bundle, written_at| view.observe(bundle, written_at))?;
+                if self.reader.caught_up() {
+                    view.has_read_all();
+                    mem::swap(&mut *lock(&runs), view);
+                    self.has_read_all();
+                }
             }
         }
-        Ok(matches!(self.progress, Progress::All))
+        Ok(())
+    }
+
+    fn has_read_all(&mut self) {
+        info!("the bundles topic has been read");
+        self.progress = Progress::All;
+        self.took = self.clock.monotonic().saturating_sub(self.began);
+    }
+
+    fn gone(&self) -> Option<Gone> {
+        match &self.progress {
+            Progress::Earlier(earlier) => self.reader.gone().or(earlier.gone()),
+            _ => self.reader.gone(),
+        }
+    }
+
+    /// An empty view, where the topic is to be read again, and now.
+    fn view_to_read_into(&self) -> Option<RunView> {
+        let has_rested = || {
+            let rest = LONGEST_REST.min(REST * self.took);
+            self.clock.monotonic().saturating_sub(self.began) >= self.took + rest
+        };
+        match (self.gone(), &self.progress) {
+            (Some(Gone::All), _) => Some(RunView::unread(self.config.run.clone())),
+            (Some(Gone::Some), Progress::All) if has_rested() => Some(RunView::unread(self.config.run.clone())),
+            (None, Progress::All) => {
+                let runs = lock(&self.runs);
+                // The first time it knows no ranks before; from then on it is a matter of clocks that differ.
+                let is_due = runs.needs_another_reading() && (!runs.knew_ranks() || has_rested());
+                is_due.then(|| runs.to_read_again())
+            }
+            _ => None,
+        }
     }
 }
 

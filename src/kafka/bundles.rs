@@ -1,5 +1,5 @@
 //! Reads the bundles topic, for the run view: every partition, committed records only; the last ones first, where that
-//! is asked for.
+//! is asked for. Tells when what was read is not what is there any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Message, Offset as Position, TopicPartitionList};
 
 use super::client::{Deadline, drop_within};
@@ -18,9 +19,18 @@ use crate::time::Timestamp;
 use crate::worker::BrokerError;
 
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often partitions that were added are looked for.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// How often it looks for partitions that were added, and for records that are gone.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What became of records that were read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// Some were deleted: by retention, or by hand.
+    Some,
+    /// All, with their topic; there may be another one of its name.
+    All,
+}
 
 /// A reader outside any group: every replica of the service reads everything.
 pub struct BundleReader {
@@ -39,6 +49,11 @@ pub struct BundleReader {
     /// Partitions whose end was not reached since the start.
     behind: BTreeSet<i32>,
     look_again: Deadline,
+    /// Where each partition began when it was assigned.
+    began: BTreeMap<i32, i64>,
+    /// The offset after the last record read, by partition.
+    next: BTreeMap<i32, i64>,
+    gone: Option<Gone>,
     denial: Denial,
 }
 
@@ -48,7 +63,10 @@ impl BundleReader {
     /// # Errors
     /// `Fatal` when the client can't be made.
     pub fn new(settings: &Settings, topics: &Topics) -> Result<Self, BrokerError> {
-        let client = BaseConsumer::from_config_and_context(&settings.reader("bundles"), Logging::of(settings))
+        let mut config = settings.reader("bundles");
+        // Read on from elsewhere, records would be counted twice or left out.
+        config.set("auto.offset.reset", "error");
+        let client = BaseConsumer::from_config_and_context(&config, Logging::of(settings))
             .map_err(|error| errors::creation("bundle reader", &error))?;
         Ok(Self {
             client: Some(client),
@@ -61,6 +79,9 @@ impl BundleReader {
             assigned: BTreeSet::new(),
             behind: BTreeSet::new(),
             look_again: Deadline::after(Duration::ZERO),
+            began: BTreeMap::new(),
+            next: BTreeMap::new(),
+            gone: None,
             denial: Denial::default(),
         })
     }
@@ -88,11 +109,12 @@ impl BundleReader {
         Ok(earlier)
     }
 
-    /// Reads for up to `timeout` and hands each bundle's bytes to `visit`; returns early once nothing is left for now.
+    /// Reads for up to `timeout` and hands each bundle's bytes, and when they were written, to `visit`; returns early once
+    /// nothing is left for now.
     ///
     /// # Errors
     /// `Retriable` while the broker or topic is not there, `Fatal` when the topic can't be read.
-    pub fn poll(&mut self, timeout: Duration, visit: &mut dyn FnMut(&[u8])) -> Result<(), BrokerError> {
+    pub fn poll(&mut self, timeout: Duration, visit: &mut dyn FnMut(&[u8], Timestamp)) -> Result<(), BrokerError> {
         let deadline = Deadline::after(timeout);
         if self.look_again.passed() {
             self.look()?;
@@ -111,7 +133,9 @@ impl BundleReader {
                             return Ok(());
                         }
                     } else {
-                        visit(message.payload().unwrap_or_default());
+                        let written_at = Timestamp(message.timestamp().to_millis().unwrap_or_default());
+                        self.next.insert(partition, message.offset() + 1);
+                        visit(message.payload().unwrap_or_default(), written_at);
                     }
                 }
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
@@ -123,7 +147,10 @@ impl BundleReader {
                 }
                 Some(Err(error)) => {
                     return Err(match errors::consumption(&error, &self.topic, &self.group) {
-                        BrokerError::RecordsLost(text) => BrokerError::Fatal(text),
+                        BrokerError::RecordsLost(text) => {
+                            self.gone = Some(Gone::All);
+                            BrokerError::Fatal(text)
+                        }
                         other => self.denial.note(other),
                     });
                 }
@@ -140,6 +167,12 @@ impl BundleReader {
         self.is_assigned && self.behind.is_empty()
     }
 
+    /// What became of records that this reader read; only another one reads what is there.
+    #[must_use]
+    pub fn gone(&self) -> Option<Gone> {
+        self.gone
+    }
+
     fn client(&self) -> &BaseConsumer<Logging> {
         self.client.as_ref().expect("the client is there until the drop")
     }
@@ -154,6 +187,9 @@ impl BundleReader {
         let topic = metadata.topics().iter().find(|topic| topic.name() == self.topic);
         if let Some(code) = topic.and_then(|topic| topic.error()).map(Code::from) {
             let error = KafkaError::MetadataFetch(code);
+            if errors::is_unknown(&error) && !self.assigned.is_empty() {
+                self.gone = Some(Gone::All);
+            }
             return Err(errors::lookup(&format!("topic {}", self.topic), &error));
         }
         let found: Vec<i32> =
@@ -169,7 +205,38 @@ impl BundleReader {
         let starts: Vec<_> = added.into_iter().map(|partition| (partition, start(partition))).collect();
         self.assign(starts.into_iter())?;
         self.look_again = Deadline::after(LOOK_EVERY);
+        // A partition without a leader holds up no other: what can't be answered now is asked the next time.
+        let _ = self.look_for_gone();
         Ok(())
+    }
+
+    /// Compares what is there with what was read.
+    fn look_for_gone(&mut self) -> Result<(), BrokerError> {
+        for (partition, begin) in self.offsets(Position::Beginning)? {
+            if *self.began.entry(partition).or_insert(begin) < begin {
+                self.gone.get_or_insert(Gone::Some);
+            }
+        }
+        let ends = self.offsets(Position::End)?;
+        if ends.into_iter().any(|(partition, end)| self.next.get(&partition).is_some_and(|next| *next > end)) {
+            self.gone = Some(Gone::All);
+        }
+        Ok(())
+    }
+
+    /// Where each partition begins, or ends.
+    fn offsets(&self, at: Position) -> Result<Vec<(i32, i64)>, BrokerError> {
+        let mut list = TopicPartitionList::new();
+        for partition in &self.assigned {
+            list.add_partition_offset(&self.topic, *partition, at).map_err(lookup)?;
+        }
+        // An answer of one broker for all of its partitions; the calls for watermarks ask for each.
+        let found = self.client().offsets_for_times(list, LOOKUP_TIMEOUT).map_err(lookup)?;
+        let offset = |element: &TopicPartitionListElem<'_>| {
+            element.error().map_err(lookup)?;
+            Ok(element.offset().to_raw().map(|offset| (element.partition(), offset)))
+        };
+        found.elements().iter().filter_map(|element| offset(element).transpose()).collect()
     }
 
     /// Where the records begin that were written at `since` or later, in partitions that have any before.

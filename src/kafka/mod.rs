@@ -32,7 +32,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use bundles::BundleReader;
+pub use bundles::{BundleReader, Gone};
 pub use changelog::Changelog;
 pub use consumer::{Consumer, GroupMetadata};
 pub use dead_letters::{DeadLetters, Entry, Place, Redriven, StoredDeadLetter};

@@ -51,7 +51,8 @@ pub(super) struct Catalog {
     pub queue_bytes: IntGaugeVec,
     pub poll_gap: GaugeVec,
     pub partition_stall: GaugeVec,
-    /// Without labels; a vector because the value may be unknown, and then has no series.
+    /// Without labels; vectors because the value may be unknown, and then has no series.
+    pub runs_not_shown: IntGaugeVec,
     pub resident_memory: IntGaugeVec,
 }
 
@@ -170,6 +171,12 @@ impl Catalog {
                 "How long a partition has not moved although it has records left and the broker answers, else 0; /livez \
                  fails at 120.",
                 &["partition"],
+            ),
+            runs_not_shown: to.int_gauges(
+                "duplex_runs_not_shown",
+                "Runs on the bundles topic that have no figures here: more than run.max_runs began after them, or 20000 series \
+                 are taken by those that did.",
+                &[],
             ),
             resident_memory: to.int_gauges("process_resident_memory_bytes", "Resident memory size in bytes.", &[]),
         };

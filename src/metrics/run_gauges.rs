@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
+use super::declare::NO_LABELS;
 use super::registry::Metrics;
 use crate::distribution::Figures;
 use crate::report::{Measure, Part, RunSummary};
@@ -93,8 +94,14 @@ pub(super) struct RunGauges {
 }
 
 impl Metrics {
-    /// Sets the gauges of these runs; those of every other run go. What has no sample has no series.
-    pub fn set_runs(&self, runs: Vec<RunSummary>) {
+    /// Sets the gauges of these runs; those of every other run go. What has no sample has no series, nor has what is not
+    /// known.
+    pub fn set_runs(&self, runs: Vec<RunSummary>, not_shown: Option<usize>) {
+        let family = &self.catalog().runs_not_shown;
+        match not_shown {
+            Some(runs) => family.with_label_values(NO_LABELS).set(i64::try_from(runs).unwrap_or(i64::MAX)),
+            None => family.reset(),
+        }
         *self.run_gauges().runs.lock().unwrap_or_else(PoisonError::into_inner) = runs;
     }
 }
@@ -241,7 +248,7 @@ mod tests {
 
     fn shown(sessions: &[(&str, &str, Option<f64>)]) -> Metrics {
         let metrics = Metrics::new(Timestamp(0));
-        metrics.set_runs(runs(sessions));
+        metrics.set_runs(runs(sessions), Some(0));
         metrics
     }
 
@@ -279,7 +286,7 @@ mod tests {
     #[test]
     fn a_run_that_left_takes_its_series_along() {
         let metrics = shown(&[("gone", "a", Some(1.0)), ("stays", "a", Some(1.0))]);
-        metrics.set_runs(runs(&[("stays", "a", Some(1.0))]));
+        metrics.set_runs(runs(&[("stays", "a", Some(1.0))]), Some(0));
         let text = metrics.encode();
         assert!(!text.contains("gone") && text.contains(r#"run="stays""#), "{text}");
     }

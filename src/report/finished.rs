@@ -1,9 +1,10 @@
 //! The last sessions that finished, with what each response did when.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use serde::Serialize;
 
+use super::names;
 use super::samples::{ResponseView, Source};
 use super::view::BundleView;
 use crate::collector::{EndReason, FinalStatus};
@@ -63,7 +64,21 @@ impl LastSessions {
         if is_full && self.0.first_key_value().is_some_and(|(earliest, _)| *earliest > key) {
             return;
         }
-        self.0.insert(key, FinishedSession::of(bundle));
+        self.insert(key, FinishedSession::of(bundle));
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: Self) {
+        other.0.into_iter().for_each(|(key, session)| self.insert(key, session));
+    }
+
+    fn insert(&mut self, key: (Option<Timestamp>, String), session: FinishedSession) {
+        match self.0.entry(key) {
+            Entry::Vacant(entry) => drop(entry.insert(session)),
+            // Of two sessions of one id that ended at once the same one stays, whichever came first.
+            Entry::Occupied(mut entry) if entry.get().as_json() < session.as_json() => drop(entry.insert(session)),
+            Entry::Occupied(_) => {}
+        }
         if self.0.len() > MAX_SESSIONS {
             self.0.pop_first();
         }
@@ -82,7 +97,7 @@ impl FinishedSession {
         let (session, stream) = (&bundle.session, &bundle.session_metrics);
         Self {
             session_id: bundle.session_id.clone().into_owned(),
-            model: session.model.clone().map(Into::into),
+            model: session.model.as_deref().map(|model| names::shown(model).into_owned()),
             end_reason: session.end_reason,
             started_ms: session.first_event_ms,
             ended_ms: session.last_event_ms,
@@ -95,6 +110,12 @@ impl FinishedSession {
             responses: bundle.responses.iter().take(MAX_RESPONSES).map(FinishedResponse::of).collect(),
             more_responses: bundle.responses.len().saturating_sub(MAX_RESPONSES),
         }
+    }
+}
+
+impl FinishedSession {
+    fn as_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 

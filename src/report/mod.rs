@@ -5,6 +5,8 @@
 mod build;
 mod finished;
 mod measure;
+mod names;
+mod ranks;
 mod rolling;
 mod run;
 mod run_view;

@@ -46,6 +46,14 @@ impl Rolling {
         (slot >= self.first(end)).then(|| self.slots.entry(slot).or_insert_with(|| Tally::bounded(bound)))
     }
 
+    /// Adds all of `other`, a window of the same length.
+    pub fn merge(&mut self, other: Self) {
+        let bound = self.slot_bound;
+        for (slot, tally) in other.slots {
+            self.slots.entry(slot).or_insert_with(|| Tally::bounded(bound)).merge(&tally);
+        }
+    }
+
     /// What is in the window that ends with the slot of `end`; what is before it is forgotten.
     pub fn until(&mut self, end: Timestamp) -> Tally {
         let mut all = Tally::bounded(self.bound);

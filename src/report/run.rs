@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::finished::{FinishedSession, LastSessions};
+use super::names;
 use super::rolling::Rolling;
 use super::run_view::{ALL, OTHER, Shown, UNKNOWN, ViewSettings};
 use super::status::{PartStatus, Slot, shapes_of};
@@ -11,7 +12,7 @@ use super::tally::Tally;
 use super::view::BundleView;
 use crate::time::Timestamp;
 
-/// How many models of a run are told apart.
+/// How many models of a run are told apart: those whose names are smallest, so that it is the same whichever came first.
 const MAX_MODELS: usize = 20;
 
 /// What is kept of a run.
@@ -51,18 +52,34 @@ impl Run {
         }
     }
 
+    /// Whether it has no session.
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+    }
+
     /// Makes the next summary anew.
     pub fn forget_summary(&mut self) {
         self.cached = None;
     }
 
     fn model(&mut self, named: Option<&str>, settings: &ViewSettings) -> &mut Model {
-        let has_room = |name: &str| self.models.len() < MAX_MODELS || self.models.contains_key(name);
-        let name = match named.unwrap_or(UNKNOWN) {
-            ALL | OTHER => OTHER,
-            name if has_room(name) => name,
-            _ => OTHER,
-        };
+        let name = names::shown(named.unwrap_or(UNKNOWN));
+        let mut name = if name == ALL { OTHER } else { &*name };
+        if name != OTHER && !self.models.contains_key(name) {
+            let told_apart = self.models.keys().filter(|name| *name != OTHER);
+            if told_apart.clone().count() == MAX_MODELS {
+                let last = told_apart.max().cloned().expect("there are so many");
+                if name > last.as_str() {
+                    name = OTHER;
+                } else if let Some(displaced) = self.models.remove(&last) {
+                    self.entry(OTHER, settings).merge(displaced);
+                }
+            }
+        }
+        self.entry(name, settings)
+    }
+
+    fn entry(&mut self, name: &str, settings: &ViewSettings) -> &mut Model {
         self.models.entry(name.to_owned()).or_insert_with(|| Model {
             whole: Tally::bounded(settings.exact_samples),
             windows: settings.windows.iter().map(|(_, length)| Rolling::new(*length, settings.exact_samples)).collect(),
@@ -105,11 +122,14 @@ impl Run {
     }
 
     /// The run's figures.
-    pub fn summary(&mut self, run_id: &str, shown: &Shown) -> RunSummary {
+    pub fn summary(&mut self, run_id: &str, shown: &Shown) -> &RunSummary {
         let ends = self.window_ends(shown.end);
-        if let Some((_, summary)) = self.cached.as_ref().filter(|(at, _)| *at == ends) {
-            return summary.clone();
-        }
+        let cached = self.cached.take().filter(|(at, _)| *at == ends);
+        let summary = cached.map_or_else(|| self.summarise(run_id, shown), |(_, summary)| summary);
+        &self.cached.insert((ends, summary)).1
+    }
+
+    fn summarise(&mut self, run_id: &str, shown: &Shown) -> RunSummary {
         let mut parts = Vec::new();
         if shown.whole {
             parts =
@@ -123,15 +143,22 @@ impl Run {
                 parts.extend(parts_of(tallies, window));
             }
         }
-        let summary = RunSummary::of(run_id, self.last_event, parts);
-        self.cached = Some((ends, summary.clone()));
-        summary
+        RunSummary::of(run_id, self.last_event, parts)
     }
 
     /// The slot in which each window ends; all models have the same.
     fn window_ends(&self, end: Timestamp) -> Vec<i64> {
         let windows = self.models.values().next().map_or(&[][..], |model| &model.windows);
         windows.iter().map(|window| window.slot(end)).collect()
+    }
+}
+
+impl Model {
+    /// Adds all of `other`.
+    fn merge(&mut self, other: Self) {
+        self.whole.merge(&other.whole);
+        self.windows.iter_mut().zip(other.windows).for_each(|(window, other)| window.merge(other));
+        self.last.merge(other.last);
     }
 }
 

@@ -1,11 +1,15 @@
 //! The run-level figures, fed with bundles: what the gauges, `/report`, the status page and the demo's table show.
 //!
-//! Holds samples, not bundles. The same bundles give the same figures, in whatever order they come.
+//! Holds samples, not bundles. The same bundles give the same figures, in whatever order they come: which runs and models are
+//! told apart rests on their names and on when they were written, and what can't be told in one reading is read again.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::names;
+use super::ranks::Ranks;
 use super::run::Run;
 use super::status::{RunStatus, StatusQuery};
 use super::summary::RunSummary;
@@ -15,19 +19,19 @@ use crate::time::Timestamp;
 /// The name of all models, or of the whole run, among those of single models and windows.
 pub const ALL: &str = "all";
 
-/// The run of sessions whose run found no room, and the model of sessions whose model did not.
+/// The model of sessions whose model found no room.
 pub const OTHER: &str = "other";
 
 /// The model of sessions that name none.
 pub const UNKNOWN: &str = "unknown";
 
-/// How many runs are held while the topic is read for the first time, before the oldest leave.
-const MAX_RUNS_READING: usize = 1_000;
+/// Series of all runs together that are shown.
+const MAX_SERIES: usize = 20_000;
 
-/// Runs that left and are remembered, so that a straggler does not bring one back with a part of its sessions.
-const MAX_GONE: usize = 100_000;
+/// How many times the runs that are shown are held: a run that began earlier than it seemed at first makes room for another.
+const HELD_FOR_SHOWN: usize = 2;
 
-/// An event that is further ahead of the wall clock moves no window: one wrong stamp would empty them all.
+/// An event that is further ahead of its bundle's record moves no window: one wrong stamp would empty them all.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 
 /// What is shown, and how much of it is kept: `[run]` of the configuration.
@@ -39,7 +43,7 @@ pub struct ViewSettings {
     pub windows: Vec<(String, Duration)>,
     /// Samples of a measure that are kept exactly; more are sketched.
     pub exact_samples: usize,
-    /// Runs that are shown; those whose last event is oldest leave.
+    /// Runs that are shown; those that began first leave, but for the default one.
     pub max_runs: usize,
 }
 
@@ -68,8 +72,10 @@ impl Default for ViewSettings {
 #[derive(Debug)]
 pub struct RunView {
     settings: ViewSettings,
-    runs: BTreeMap<String, Run>,
-    gone: BTreeSet<String>,
+    ranks: Ranks,
+    knew_ranks: bool,
+    /// Those that come first. Each has all its sessions: one that left does not come back.
+    runs: BTreeMap<Arc<str>, Run>,
     /// The last event of any run: where the windows end.
     latest: Option<Timestamp>,
     read: Read,
@@ -98,9 +104,10 @@ enum Read {
 impl RunView {
     /// An empty view that shows whatever it is fed with.
     #[must_use]
-    pub fn new(settings: ViewSettings) -> Self {
-        let (runs, gone) = (BTreeMap::new(), BTreeSet::new());
-        Self { settings, runs, gone, latest: None, read: Read::All, unreadable: 0 }
+    pub fn new(mut settings: ViewSettings) -> Self {
+        settings.default_run_id = names::shown(&settings.default_run_id).into_owned();
+        let (ranks, runs) = (Ranks::default(), BTreeMap::new());
+        Self { settings, ranks, knew_ranks: false, runs, latest: None, read: Read::All, unreadable: 0 }
     }
 
     /// An empty view of a topic that is yet to be read: it shows nothing before [`Self::has_read_since`] and
@@ -108,6 +115,32 @@ impl RunView {
     #[must_use]
     pub fn unread(settings: ViewSettings) -> Self {
         Self { read: Read::Nothing, ..Self::new(settings) }
+    }
+
+    /// An empty view for the same topic read again, which knows from the start which runs come first.
+    #[must_use]
+    pub fn to_read_again(&self) -> Self {
+        let mut again = Self { ranks: self.ranks.clone(), knew_ranks: true, ..Self::unread(self.settings.clone()) };
+        let first = again.ranks.in_order().take(HELD_FOR_SHOWN * self.settings.max_runs);
+        again.runs = first.map(|run| (Arc::clone(run), Run::default())).collect();
+        again
+    }
+
+    /// Whether it knew from the start which runs come first.
+    #[must_use]
+    pub fn knew_ranks(&self) -> bool {
+        self.knew_ranks
+    }
+
+    /// Whether a run that is to be shown left before it was known to be: only another reading of the topic has all of it.
+    #[must_use]
+    pub fn needs_another_reading(&self) -> bool {
+        self.first().any(|run| !self.runs.contains_key(run))
+    }
+
+    /// The runs that are to be shown, as far as series are left for them.
+    fn first(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.ranks.in_order().take(self.settings.max_runs)
     }
 
     /// When the bundles were written at the earliest that the rolling windows need, and as much again, should the traffic
@@ -124,71 +157,106 @@ impl RunView {
         self.runs.values_mut().for_each(Run::forget_summary);
     }
 
-    /// The whole topic has been taken: everything is shown. To be said again as more is read, for from now on the runs
-    /// beyond the bound leave, those whose last event is oldest first; before, what is old in one partition could go on in
-    /// another.
+    /// The whole topic has been taken: everything is shown.
     pub fn has_read_all(&mut self) {
         if self.read != Read::All {
             self.read = Read::All;
             self.runs.values_mut().for_each(Run::forget_summary);
         }
-        self.let_old_runs_leave();
     }
 
-    /// Takes one record of the bundles topic; one that is no bundle is counted and passed over. `wall` is the wall clock.
-    pub fn observe(&mut self, bundle: &[u8], wall: Timestamp) {
+    /// Takes one record of the bundles topic; one that is no bundle is counted and passed over. `written_at` is the record's
+    /// own timestamp: what is believed of a bundle rests on the topic, not on when it is read.
+    pub fn observe(&mut self, bundle: &[u8], written_at: Timestamp) {
         let Some(bundle) = BundleView::parse(bundle) else {
             self.unreadable += 1;
             return;
         };
-        let named = bundle.session.run_id.as_deref().unwrap_or(&self.settings.default_run_id);
-        let has_room = self.runs.len() < MAX_RUNS_READING || self.runs.contains_key(named);
-        let run_id = if has_room && !self.gone.contains(named) { named } else { OTHER };
-        let at = bundle.session.last_event_ms.filter(|at| *at <= wall + CLOCK_TOLERANCE);
-        let run = self.runs.entry(run_id.to_owned()).or_default();
+        let default = &self.settings.default_run_id;
+        let named = bundle.session.run_id.as_deref().map_or_else(|| default.clone().into(), names::shown);
+        // The run of sessions that name none goes on for ever: were it to leave, it would be for the runs of tests.
+        let began = if named == *default { Timestamp(i64::MAX) } else { written_at };
+        if let Some(new) = self.ranks.see(&named, began) {
+            self.runs.insert(new, Run::default());
+            self.let_last_run_leave();
+        }
+        let at = bundle.session.last_event_ms.filter(|at| *at <= written_at + CLOCK_TOLERANCE);
         self.latest = self.latest.max(at);
-        run.add(&bundle, at, self.latest, &self.settings);
+        if let Some(run) = self.runs.get_mut(&*named) {
+            run.add(&bundle, at, self.latest, &self.settings);
+        }
     }
 
-    fn let_old_runs_leave(&mut self) {
-        while self.runs.len() > self.settings.max_runs {
-            let oldest = self.runs.iter().min_by_key(|(id, run)| (run.last_event, *id)).map(|(id, _)| id.clone());
-            let Some(oldest) = oldest else { return };
-            self.runs.remove(&oldest);
-            if oldest != OTHER && self.gone.len() < MAX_GONE {
-                self.gone.insert(oldest);
+    fn let_last_run_leave(&mut self) {
+        if self.runs.len() > HELD_FOR_SHOWN * self.settings.max_runs
+            && let Some(last) = self.runs.keys().max_by_key(|run| self.ranks.of(run)).cloned()
+        {
+            self.runs.remove(&last);
+        }
+    }
+
+    /// The runs that are shown, the one that began last first.
+    fn shown_runs(&mut self, shown: &Shown) -> Vec<Arc<str>> {
+        let (mut names, mut series) = (Vec::new(), 0);
+        for name in self.ranks.in_order().take(self.settings.max_runs) {
+            if let Some(run) = self.runs.get_mut(name).filter(|run| !run.is_empty()) {
+                series += run.summary(name, shown).series();
+                if series > MAX_SERIES && !names.is_empty() {
+                    break;
+                }
+                names.push(Arc::clone(name));
             }
         }
+        names
     }
 
     /// The figures of every run, by run id.
     pub fn summaries(&mut self) -> Vec<RunSummary> {
         let Some(shown) = self.shown() else { return Vec::new() };
-        self.runs.iter_mut().map(|(run_id, run)| run.summary(run_id, &shown)).collect()
+        let mut names = self.shown_runs(&shown);
+        names.sort_unstable();
+        let summary = |name: &Arc<str>| Some(self.runs.get_mut(name)?.summary(name, &shown).clone());
+        names.iter().filter_map(summary).collect()
+    }
+
+    /// The figures of one run; `None` where it is not shown.
+    pub fn summary(&mut self, run: &str) -> Option<RunSummary> {
+        let (run, shown) = (names::shown(run), self.shown()?);
+        let name = self.shown_runs(&shown).into_iter().find(|name| **name == *run)?;
+        Some(self.runs.get_mut(&name)?.summary(&name, &shown).clone())
+    }
+
+    /// How many runs on the topic are not shown: others began later, or there are no more series for them. `None` before all
+    /// of the topic has been read.
+    pub fn runs_not_shown(&mut self) -> Option<usize> {
+        let shown = self.shown().filter(|shown| shown.whole)?;
+        Some(self.ranks.len() - self.shown_runs(&shown).len())
     }
 
     /// One run, and which others there are.
     pub fn status(&mut self, query: &StatusQuery) -> RunStatus {
         let shown = self.shown();
-        let mut runs: Vec<_> = self.runs.iter().map(|(id, run)| (Reverse(run.last_event), id.clone())).collect();
-        runs.sort();
+        let mut runs = shown.as_ref().map(|shown| self.shown_runs(shown)).unwrap_or_default();
+        runs.sort_by_key(|run| (Reverse(self.runs.get(run).and_then(|run| run.last_event)), Arc::clone(run)));
         let mut status = RunStatus {
             complete: self.read == Read::All,
-            runs: runs.into_iter().map(|(_, id)| id).collect(),
+            runs_not_shown: self.runs_not_shown(),
+            runs,
             run: None,
             windows: self.settings.windows_by_length().map(|(name, _)| name.clone()).collect(),
             view: None,
             last_sessions: Vec::new(),
         };
-        let asked = query.run.as_ref().or(status.runs.first());
+        let asked = query.run.as_deref().map(names::shown);
+        let asked = status.runs.iter().find(|run| asked.as_ref().is_none_or(|asked| **asked == ***run));
         if let Some((id, run)) = asked.and_then(|id| Some((id, self.runs.get_mut(id)?)))
             && let Some(shown) = &shown
         {
-            let model = query.model.as_deref().unwrap_or(ALL);
+            let model = query.model.as_deref().map_or(ALL.into(), names::shown);
             let window = query.window.as_deref().unwrap_or(ALL);
-            status.run = Some(run.summary(id, shown));
-            status.view = run.part_status(model, window, shown);
-            status.last_sessions = run.last_sessions(model);
+            status.run = Some(run.summary(id, shown).clone());
+            status.view = run.part_status(&model, window, shown);
+            status.last_sessions = run.last_sessions(&model);
         }
         status
     }

@@ -1,6 +1,7 @@
 //! What the status page and `top` show of a run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +27,9 @@ pub struct RunStatus {
     /// Whether the bundles topic has been read to its end once; until then what needs all of it is not shown.
     pub complete: bool,
     /// The one whose last event is latest first.
-    pub runs: Vec<String>,
+    pub runs: Vec<Arc<str>>,
+    /// How many more are on the topic; `None` while that is not known.
+    pub runs_not_shown: Option<usize>,
     /// As `/report` has it; `None` where there is no such run (yet).
     pub run: Option<RunSummary>,
     /// The rolling windows, shortest first.

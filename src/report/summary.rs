@@ -69,6 +69,13 @@ impl RunSummary {
         self.parts.iter().find(|part| part.model == ALL && part.window == ALL)
     }
 
+    /// How many series the gauges make of it, at most.
+    pub(super) fn series(&self) -> usize {
+        // Sessions, responses, whether it is approximate; five statistics and the count of each measure. The last event.
+        let of_part = |part: &Part| 3 + 6 * part.figures.len();
+        1 + self.parts.iter().map(of_part).sum::<usize>()
+    }
+
     /// Sessions finished.
     #[must_use]
     pub fn sessions(&self) -> u64 {

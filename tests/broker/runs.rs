@@ -3,10 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use serde_json::Value;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::{Offset, TopicPartitionList};
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::service::{Deployment, Service};
-use crate::topics::{Judge, send_all};
+use crate::topics::{Judge, config, send_all, writer};
+use crate::wait::{PATIENCE, until_true};
 use crate::{START, assert_run_gauges, deployment, expected, sessions_of};
 
 /// `report` over the bundles of one run.
@@ -60,4 +65,87 @@ fn every_replica_shows_the_offline_reports_figures_of_two_runs_before_and_after_
     assert_eq!(again.run_gauges(), other.run_gauges());
     again.terminate_well();
     other.terminate_well();
+}
+
+/// Writes bundles of a run, spread over the partitions, straight to the topic.
+fn write_bundles(deployment: &Deployment, run: &str, sessions: std::ops::Range<usize>) {
+    let (mut writer, topic, at) = (writer(deployment), deployment.topic("bundles"), expected::now());
+    for session in sessions {
+        let bundle = json!({
+            "session_id": session.to_string(), "request_metrics": [],
+            "session_metrics": {"stream_ttft_ms": session},
+            "session": {"run_id": run, "model": format!("m{}", session % 3), "end_reason": "closed", "last_event_ms": at},
+        });
+        let key = session.to_string();
+        writer.send(&topic, Some(key.as_bytes()), bundle.to_string().as_bytes(), Some(at), &[]).expect("queued");
+    }
+    writer.flush(PATIENCE).expect("the bundles are delivered");
+}
+
+fn admin(deployment: &Deployment) -> (AdminClient<DefaultClientContext>, Runtime) {
+    let runtime = Builder::new_current_thread().build().expect("a runtime");
+    (config(&deployment.bootstrap).create().expect("an admin client"), runtime)
+}
+
+fn sessions(service: &Service) -> Vec<(String, f64)> {
+    let is_count =
+        |name: &str| name.starts_with("duplex_run_sessions{model=\"all\"") && name.contains("window=\"all\"");
+    service.run_gauges().into_iter().filter(|(name, _)| is_count(name)).collect()
+}
+
+fn has(service: &Service, run: &str, count: usize) -> bool {
+    let series = format!("duplex_run_sessions{{model=\"all\",run=\"{run}\",window=\"all\"}}");
+    sessions(service) == [(series, count as f64)]
+}
+
+/// Waits until a replica that has been there all the while shows what one shows that has just begun.
+fn assert_same_as_one_that_has_just_begun(deployment: &Deployment, service: &Service, run: &str, count: usize) {
+    let begun = deployment.start_ready("c", &[]);
+    assert!(has(&begun, run, count), "{:?}", sessions(&begun));
+    until_true("what is gone has left the figures", || service.run_gauges() == begun.run_gauges());
+    begun.terminate_well();
+}
+
+#[test]
+fn bundles_that_are_deleted_leave_the_figures_of_every_replica() {
+    let deployment = deployment("deleted");
+    let service = deployment.start_ready("a", &[]);
+    Judge::of(&deployment, "bundles");
+    write_bundles(&deployment, "r", 0..80);
+    until_true("all bundles are shown", || has(&service, "r", 80));
+
+    let (admin, runtime) = admin(&deployment);
+    let stored = Judge::all_of(&deployment, "bundles");
+    let mut taken = TopicPartitionList::new();
+    for partition in 0..deployment.shape.partitions {
+        let offset = Offset::Offset(3 + i64::from(partition));
+        taken.add_partition_offset(&deployment.topic("bundles"), partition, offset).expect("a position");
+    }
+    runtime.block_on(admin.delete_records(&taken, &AdminOptions::new())).expect("the broker answers");
+    let left = stored.iter().filter(|record| record.offset >= 3 + i64::from(record.partition)).count();
+    assert!((1..80).contains(&left), "{left}");
+    assert_same_as_one_that_has_just_begun(&deployment, &service, "r", left);
+    service.terminate_well();
+}
+
+#[test]
+fn a_bundles_topic_that_is_made_anew_has_nothing_of_the_old_one_on_any_replica() {
+    let deployment = deployment("anew");
+    let service = deployment.start_ready("a", &[]);
+    Judge::of(&deployment, "bundles");
+    write_bundles(&deployment, "old", 0..80);
+    until_true("all bundles are shown", || has(&service, "old", 80));
+
+    let (admin, runtime) = admin(&deployment);
+    let (name, options) = (deployment.topic("bundles"), AdminOptions::new());
+    let deleted = runtime.block_on(admin.delete_topics(&[&name], &options)).expect("the broker answers");
+    assert_eq!(deleted, [Ok(name.clone())]);
+    let topic = NewTopic::new(&name, deployment.shape.partitions, TopicReplication::Fixed(1));
+    until_true("the topic is there again", || {
+        let made = runtime.block_on(admin.create_topics([&topic], &options)).expect("the broker answers");
+        made == [Ok(name.clone())]
+    });
+    write_bundles(&deployment, "new", 100..130);
+    assert_same_as_one_that_has_just_begun(&deployment, &service, "new", 30);
+    service.terminate_well();
 }

@@ -6,6 +6,7 @@
 
 mod cases;
 mod partition;
+mod scrapes;
 mod size;
 
 use std::process::{Command, Stdio};
@@ -19,10 +20,14 @@ use size::{SHAPES, Shape};
 /// Which case, or which shape of a state, the process is for that this one starts.
 const CASE: &str = "DUPLEX_TEST_HOSTILE_CASE";
 const SHAPE: &str = "DUPLEX_TEST_HOSTILE_SHAPE";
+const SCRAPE: &str = "DUPLEX_TEST_HOSTILE_SCRAPE";
 
 /// What is not state: the program, the traffic of the others and their bundles, a batch that waits for its commit, and
 /// the event in hand.
 const BESIDE_STATE: u64 = 128 << 20;
+
+/// What eight scrapes at once take, their figures included.
+const SCRAPES: f64 = 64.0 * MIB;
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -89,6 +94,31 @@ fn a_state_takes_no_more_than_it_counts_as() {
     let shape = SHAPES.iter().find(|shape| shape.name == name).expect("a shape of that name");
     let (counted, taken) = size::counted_and_taken(shape);
     println!("outcome {counted} {taken}");
+}
+
+/// Each in a process of its own, whose memory nothing else has made large before.
+#[test]
+fn eight_scrapes_at_once_of_names_made_to_be_large_take_bounded_memory() {
+    let Ok(what) = std::env::var(SCRAPE) else {
+        for what in ["/metrics identity", "/metrics gzip", "/report identity"] {
+            let outcome =
+                outcome_of("eight_scrapes_at_once_of_names_made_to_be_large_take_bounded_memory", SCRAPE, what);
+            let numbers: Vec<f64> = outcome.split(' ').map(|number| number.parse().expect("a number")).collect();
+            let [lines, bytes, grown] = numbers[..] else { panic!("three numbers: {outcome}") };
+            println!(
+                "{what:<20} {lines:>7} lines, {:>6.2} MiB; eight at once took {:>6.1} MiB",
+                bytes / MIB,
+                grown / MIB
+            );
+            assert!(grown <= SCRAPES, "{what}: {outcome}");
+            // At the budget, and what the process has of its own.
+            assert!(what != "/metrics identity" || (15_000.0..20_500.0).contains(&lines), "{what}: {outcome}");
+        }
+        return;
+    };
+    let (path, encoding) = what.split_once(' ').expect("a path and an encoding");
+    let scrapes::Scraped { lines, bytes, grown } = scrapes::scrape(path, encoding);
+    println!("outcome {lines} {bytes} {grown}");
 }
 
 /// By itself: a flood of ids that is small enough to be had at every run. Else the case that the test above asks for.

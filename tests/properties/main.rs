@@ -2,6 +2,7 @@
 //! dies and the next one restores.
 
 mod decode;
+mod run_view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

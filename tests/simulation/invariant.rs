@@ -24,6 +24,8 @@ pub enum Invariant {
     LateStaysLate,
     /// Sessions end when the contract says: neither early nor for another reason.
     SessionsEndInTime,
+    /// The run view shows the same whoever reads the bundles topic, in whatever order and from when on.
+    RunFiguresAreOfTheTopic,
     /// Metrics count a batch after its commit, and once.
     CountedAfterCommit,
     /// A changelog that the product wrote can be restored.
@@ -50,6 +52,7 @@ impl Invariant {
             Self::EveryRecordIsAccounted => "every_record_is_accounted",
             Self::LateStaysLate => "late_stays_late",
             Self::SessionsEndInTime => "sessions_end_in_time",
+            Self::RunFiguresAreOfTheTopic => "run_figures_are_of_the_topic",
             Self::CountedAfterCommit => "counted_after_commit",
             Self::StateCanBeRestored => "state_can_be_restored",
             Self::PortsAreUsedAsPromised => "ports_are_used_as_promised",

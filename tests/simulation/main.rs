@@ -30,6 +30,7 @@ mod oracle;
 mod plan;
 mod ports;
 mod random;
+mod run_figures;
 mod seeds;
 mod simulation;
 mod traffic;

@@ -25,6 +25,7 @@ use duplex_collector::time::Timestamp;
 use crate::broker::{BUNDLE_PARTITIONS, LogId};
 use crate::check::{Record, Session, Written};
 use crate::invariant::{Invariant, Violation};
+use crate::run_figures;
 use crate::simulation::TOPIC;
 use crate::traffic::{self, Nature};
 use crate::world::World;
@@ -72,6 +73,7 @@ pub fn judge(world: &World) -> Result<Verdict, Violation> {
     duplex_collector::fault::put_in(None);
     let mut verdict = Verdict::default();
     visible_bundles(world)?;
+    run_figures::judge(world)?;
     dead_letters(world)?;
     for (partition, records) in world.checker.records.iter().enumerate() {
         let times = times(world, partition, records);

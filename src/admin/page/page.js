@@ -82,10 +82,9 @@ function show() {
   showSessions(status.last_sessions);
   setText(byId('version'), status.version);
   const last = run?.last_event_ms ?? null;
-  setText(
-    byId('updated'),
-    last === null ? 'no event yet' : `last event ${dateAndTime(last)}, ${ago(status.now_ms - last)}`,
-  );
+  const when = last === null ? 'no event yet' : `last event ${dateAndTime(last)}, ${ago(status.now_ms - last)}`;
+  const more = status.runs_not_shown ? `; ${status.runs_not_shown} more runs are on the topic and not shown` : '';
+  setText(byId('updated'), when + more);
   byId('report').href = run ? `/report?${new URLSearchParams({ run: run.run_id })}` : '/report';
 }
 

@@ -13,7 +13,7 @@ fn read(reader: &mut BundleReader) -> Vec<String> {
     let start = Instant::now();
     while !reader.caught_up() {
         assert!(start.elapsed() < PATIENCE);
-        reader.poll(TICK, &mut |bundle| read.push(String::from_utf8(bundle.to_vec()).unwrap())).unwrap();
+        reader.poll(TICK, &mut |bundle, _| read.push(String::from_utf8(bundle.to_vec()).unwrap())).unwrap();
     }
     read.sort();
     read
@@ -53,7 +53,7 @@ fn what_was_written_since_a_time_and_what_was_before_are_the_whole_topic_each_re
     let start = Instant::now();
     while rest.len() < later.len() + 1 {
         assert!(start.elapsed() < PATIENCE, "{rest:?}");
-        reader.poll(TICK, &mut |bundle| rest.push(String::from_utf8(bundle.to_vec()).unwrap())).unwrap();
+        reader.poll(TICK, &mut |bundle, _| rest.push(String::from_utf8(bundle.to_vec()).unwrap())).unwrap();
     }
     rest.sort();
     assert_eq!(rest[..later.len()], later);

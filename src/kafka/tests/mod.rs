@@ -371,7 +371,7 @@ fn a_transaction_writes_all_topics_and_takes_a_few_milliseconds() {
     let start = Instant::now();
     while !reader.caught_up() {
         assert!(start.elapsed() < PATIENCE);
-        reader.poll(TICK, &mut |_| read += 1).unwrap();
+        reader.poll(TICK, &mut |_, _| read += 1).unwrap();
     }
     assert_eq!(read, 21 * 20);
 }

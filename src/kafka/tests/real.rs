@@ -40,7 +40,7 @@ fn bundles(settings: &Settings, topics: &Topics) -> Vec<String> {
     let start = Instant::now();
     while !reader.caught_up() {
         assert!(start.elapsed() < PATIENCE);
-        reader.poll(TICK, &mut |json| read.push(String::from_utf8(json.to_vec()).unwrap())).unwrap();
+        reader.poll(TICK, &mut |json, _| read.push(String::from_utf8(json.to_vec()).unwrap())).unwrap();
     }
     read.sort();
     read

@@ -1,5 +1,7 @@
 //! Runs, models and windows; that figures depend on the bundles and not on their order.
 
+use std::time::Duration;
+
 use super::*;
 use crate::time::Timestamp;
 
@@ -149,16 +151,74 @@ fn the_figures_do_not_depend_on_the_order_of_the_bundles() {
     }
 }
 
+fn ids(view: &mut RunView) -> Vec<String> {
+    view.summaries().into_iter().map(|run| run.run_id).collect()
+}
+
+/// Takes a bundle of `run` that was written so many seconds before the wall clock.
+fn write(view: &mut RunView, run: &str, ago_s: u64) {
+    view.observe(&session(run, 0, 1.0).bundle(), WALL - Duration::from_secs(ago_s));
+}
+
 #[test]
-fn the_oldest_runs_leave_once_there_are_too_many_and_do_not_come_back_in_part() {
-    let settings = ViewSettings { max_runs: 2, ..ViewSettings::default() };
-    let mut view = view_of(settings, &[session("old", 300, 1.0), session("new", 100, 1.0), session("newest", 0, 1.0)]);
-    assert_eq!(view.summaries().len(), 3, "none leaves while the topic is being read");
-    view.has_read_all();
-    let ids = |view: &mut RunView| view.summaries().into_iter().map(|run| run.run_id).collect::<Vec<_>>();
-    assert_eq!(ids(&mut view), ["new", "newest"]);
-    view.observe(&session("old", 200, 1.0).bundle(), WALL);
-    assert!(!ids(&mut view).contains(&"old".to_owned()));
+fn the_runs_that_began_first_leave_and_do_not_come_back_in_part() {
+    let mut view = RunView::new(ViewSettings { max_runs: 2, ..ViewSettings::default() });
+    for (run, ago_s) in [("old", 300), ("new", 100), ("default", 900), ("newest", 50)] {
+        write(&mut view, run, ago_s);
+    }
+    assert_eq!((ids(&mut view), view.runs_not_shown()), (vec!["default".into(), "newest".into()], Some(2)));
+    write(&mut view, "old", 0);
+    assert_eq!((ids(&mut view), view.runs_not_shown()), (vec!["default".into(), "newest".into()], Some(2)));
+    assert_eq!(view.status(&asked(Some("old"), None, None)).run, None);
+    assert!(!view.needs_another_reading());
+}
+
+#[test]
+fn a_run_that_had_to_leave_for_ones_that_began_before_it_is_read_again() {
+    let settings = ViewSettings { max_runs: 1, ..ViewSettings::default() };
+    let mut view = RunView::new(settings);
+    let bundles = [("first", 500), ("a", 100), ("b", 100), ("a", 900), ("b", 900)];
+    bundles.iter().for_each(|(run, ago_s)| write(&mut view, run, *ago_s));
+    assert!(view.needs_another_reading());
+    assert_eq!(ids(&mut view), [""; 0], "a part of it would be wrong");
+    let mut again = view.to_read_again();
+    assert_eq!((ids(&mut again), again.status(&StatusQuery::default()).complete), (Vec::new(), false));
+    bundles.iter().for_each(|(run, ago_s)| write(&mut again, run, *ago_s));
+    again.has_read_all();
+    assert_eq!((ids(&mut again), again.runs_not_shown()), (vec!["first".into()], Some(2)));
+    assert!(!again.needs_another_reading());
+}
+
+#[test]
+fn series_have_one_budget_and_past_it_the_runs_that_began_first_are_not_shown() {
+    let mut view = RunView::new(ViewSettings { max_runs: 1_000, ..ViewSettings::default() });
+    for run in 0..100 {
+        for model in 0..30 {
+            let of = Session { model: Some(format!("{model}")), ..session(&format!("r{run:02}"), 0, 1.0) };
+            view.observe(&of.bundle(), WALL + Duration::from_secs(run));
+        }
+    }
+    let shown = view.summaries();
+    let figures = shown.iter().flat_map(|run| &run.parts).map(|part| 3 + 6 * part.figures.len()).sum::<usize>();
+    assert!((15_000..20_000).contains(&figures), "{figures}");
+    assert_eq!(view.runs_not_shown(), Some(100 - shown.len()));
+    assert_eq!(shown.last().map(|run| run.run_id.as_str()), Some("r99"));
+    let status = view.status(&StatusQuery::default());
+    assert_eq!((status.runs.len(), status.runs_not_shown), (shown.len(), Some(100 - shown.len())));
+}
+
+#[test]
+fn a_long_name_is_cut_wherever_it_is_shown_and_found_by_either() {
+    let long = "n".repeat(1_000);
+    let of = Session { model: Some(long.clone()), ..session(&long, 0, 1.0) };
+    let mut view = view_of(ViewSettings::default(), &[of]);
+    let shown = view.summaries().remove(0).run_id;
+    assert_eq!(shown.len(), 64);
+    for name in [&long, &shown] {
+        let status = view.status(&asked(Some(name), Some(name), None));
+        assert_eq!(status.last_sessions.len(), 1);
+        assert!(!serde_json::to_string(&status).expect("JSON").contains(&"n".repeat(65)));
+    }
 }
 
 fn asked(run: Option<&str>, model: Option<&str>, window: Option<&str>) -> StatusQuery {
@@ -249,4 +309,17 @@ fn the_last_sessions_are_those_whose_last_event_is_latest_whatever_their_order()
     assert_eq!(shuffled, expected);
     let other_model = view_of(ViewSettings::default(), &sessions).status(&asked(None, Some("n"), None));
     assert_eq!(other_model.last_sessions, []);
+}
+
+#[test]
+fn what_is_believed_of_a_bundle_rests_on_when_it_was_written_and_not_on_when_it_is_read() {
+    let ahead = session("r", -3_600, 9.0).bundle();
+    let of = |written_at| {
+        let mut view = view_of(ViewSettings::default(), &[session("r", 0, 1.0)]);
+        view.observe(&ahead, written_at);
+        view.summaries().remove(0)
+    };
+    let (wrong_clock, later) = (of(WALL), of(WALL + Duration::from_secs(3_600)));
+    assert_eq!((stream_ttft(&wrong_clock, ALL, "5m"), wrong_clock.last_event), (Some((1, 1.0)), Some(WALL)));
+    assert_eq!((stream_ttft(&later, ALL, "5m"), later.last_event.map(|at| at > WALL)), (Some((1, 9.0)), Some(true)));
 }
