@@ -13,7 +13,7 @@ use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::{Code, Failure, Outcome};
 use crate::kafka::BundleReader;
-use crate::report::RunView;
+use crate::report::{Parts, RunView};
 use crate::time::{Clock, Timestamp};
 use crate::worker::BrokerError;
 
@@ -51,6 +51,7 @@ struct Feed {
     config: Config,
     clock: SystemClock,
     runs: Arc<Mutex<RunView>>,
+    parts: Parts,
     /// What `reader` begins with.
     since: Timestamp,
     reader: BundleReader,
@@ -69,13 +70,18 @@ impl Feed {
     fn new(config: Config, clock: SystemClock, runs: Arc<Mutex<RunView>>) -> Result<Self, BrokerError> {
         let since = RunView::windows_since(&config.run, clock.now());
         let reader = BundleReader::since(&config.kafka, &config.topics, since)?;
-        Ok(Self { config, clock, runs, since, reader, progress: Progress::Recent })
+        Ok(Self { config, clock, runs, parts: Parts::default(), since, reader, progress: Progress::Recent })
     }
 
     /// Reads for a while; returns whether the whole topic has been read.
     fn poll(&mut self) -> Result<bool, BrokerError> {
         let (runs, clock) = (Arc::clone(&self.runs), self.clock);
-        let observe = &mut |bundle: &[u8]| lock(&runs).observe(bundle, clock.now());
+        let parts = &mut self.parts;
+        let observe = &mut |key: &[u8], record: &[u8]| {
+            if let Some(bundle) = parts.take(key, record) {
+                lock(&runs).observe(&bundle, clock.now());
+            }
+        };
         match &mut self.progress {
             Progress::Recent => {
                 self.reader.poll(POLL, observe)?;

@@ -75,7 +75,7 @@ pub fn of_topic(config: &Config) -> Outcome<Report> {
     let clock = SystemClock::new();
     let mut progress = clock.monotonic();
     while !reader.caught_up() {
-        let polled = reader.poll(Duration::from_millis(200), &mut |bundle| {
+        let polled = reader.poll(Duration::from_millis(200), &mut |_, bundle| {
             progress = clock.monotonic();
             let added = str::from_utf8(bundle).is_ok_and(|json| report.add_bundle(json).is_ok());
             foreign += u64::from(!added);

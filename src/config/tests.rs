@@ -116,7 +116,6 @@ fn every_key_can_be_set_in_the_file() {
         error_codes = 5
         stages = 6
         interval_values = 7
-        bundle_bytes = 2048
         text_bytes = 8
         "#,
         &[],
@@ -165,7 +164,6 @@ fn every_key_can_be_set_in_the_file() {
                 error_codes: 5,
                 stages: 6,
                 interval_values: 7,
-                bundle_bytes: 2048,
                 text_bytes: 8,
             },
         },

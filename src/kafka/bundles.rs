@@ -88,11 +88,11 @@ impl BundleReader {
         Ok(earlier)
     }
 
-    /// Reads for up to `timeout` and hands each bundle's bytes to `visit`; returns early once nothing is left for now.
+    /// Reads for up to `timeout` and hands each record's key and value to `visit`; returns early once nothing is left for now.
     ///
     /// # Errors
     /// `Retriable` while the broker or topic is not there, `Fatal` when the topic can't be read.
-    pub fn poll(&mut self, timeout: Duration, visit: &mut dyn FnMut(&[u8])) -> Result<(), BrokerError> {
+    pub fn poll(&mut self, timeout: Duration, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), BrokerError> {
         let deadline = Deadline::after(timeout);
         if self.look_again.passed() {
             self.look()?;
@@ -111,7 +111,7 @@ impl BundleReader {
                             return Ok(());
                         }
                     } else {
-                        visit(message.payload().unwrap_or_default());
+                        visit(message.key().unwrap_or_default(), message.payload().unwrap_or_default());
                     }
                 }
                 Some(Err(KafkaError::PartitionEOF(partition))) => {

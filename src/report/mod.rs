@@ -5,6 +5,7 @@
 mod build;
 mod finished;
 mod measure;
+mod parts;
 mod rolling;
 mod run;
 mod run_view;
@@ -19,6 +20,7 @@ mod view;
 pub use build::{Report, ReportError};
 pub use finished::{FinishedResponse, FinishedSession};
 pub use measure::Measure;
+pub use parts::Parts;
 pub use run_view::{ALL, OTHER, RunView, ViewSettings};
 pub use status::{PartStatus, RunStatus, Slot, StatusQuery};
 pub use summary::{Part, RunSummary};

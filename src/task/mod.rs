@@ -15,7 +15,7 @@ mod record;
 mod tests;
 
 pub use batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome};
-pub use changelog::{ChangelogState, ClosedMarker, Key};
+pub use changelog::{ChangelogState, ClosedMarker, Key, largest_entry};
 pub use checkpoint::{Checkpoint, CommittedOffset, RestoreError};
 pub use partition::{PartitionTask, StateSize};
 pub use record::{Header, Record};
