@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 
 use crate::admin::{self, WebConfig};
-use crate::bundle;
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::{Code, Failure, Outcome};
@@ -238,7 +237,7 @@ pub const SHOWS_SECRETS: &str =
 #[must_use]
 pub fn indivisible(config: &Config) -> Indivisible {
     let limits = &config.session.limits;
-    Indivisible { bundles: bundle::largest_piece(limits), changelog: task::largest_entry(limits) }
+    Indivisible { bundles: task::largest_piece(limits), changelog: task::largest_entry(limits) }
 }
 
 /// Checks what can be known without a broker and is not the configuration's own: librdkafka's properties and the web

@@ -350,7 +350,7 @@ fn one_session_leaves_room_for_others() {
     assert_eq!(
         problems("[limits]\nstate_bytes = 67108864\n", &[], &[]),
         [
-            "`limits.session_bytes` 33554432 (the default) must be at most 25165824, three eighths of `limits.state_bytes`, 67108864"
+            "`limits.session_bytes` 67108864 (the default) must be at most 25165824, three eighths of `limits.state_bytes`, 67108864"
         ]
     );
 }

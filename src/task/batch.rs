@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::changelog::Key;
 use crate::bundle::{Cuts, SessionMeasures};
-use crate::collector::EndReason;
-use crate::ids::{Offset, Partition, SessionId};
+use crate::collector::{EndReason, Limits};
+use crate::ids::{MAX_SESSION_ID_BYTES, Offset, Partition, SessionId};
 use crate::time::Timestamp;
 use crate::wire::{DeadLetterReason, EventClass};
 
@@ -48,6 +49,12 @@ impl Bundle {
     pub fn records(&self, max_bytes: usize) -> impl Iterator<Item = Cow<'_, [u8]>> {
         self.cuts.parts(&self.json, max_bytes)
     }
+}
+
+/// Bytes of the largest key and value that a session within `limits` makes in the changelog.
+#[must_use]
+pub fn largest_entry(limits: &Limits) -> usize {
+    limits.largest_snapshot() + Key::Response("", 0).encode().len() + MAX_SESSION_ID_BYTES
 }
 
 /// One record of the compacted changelog; no value is a tombstone.

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::ChangelogEntry;
 use super::checkpoint::{Checkpoint, RestoreError};
-use crate::collector::{Limits, SessionCollector, decode, encode, version};
-use crate::ids::{MAX_SESSION_ID_BYTES, SessionId};
+use crate::collector::{SessionCollector, decode, encode, version};
+use crate::ids::SessionId;
 use crate::time::Timestamp;
 
 /// What stays of a finished session, so that its late events do not open it anew.
@@ -74,12 +74,6 @@ impl<'a> Key<'a> {
     pub(super) fn tombstone(self) -> ChangelogEntry {
         ChangelogEntry { key: self.encode(), value: None }
     }
-}
-
-/// Bytes of the largest key and value that a session within `limits` makes.
-#[must_use]
-pub fn largest_entry(limits: &Limits) -> usize {
-    limits.largest_snapshot() + Key::Response("", 0).encode().len() + MAX_SESSION_ID_BYTES
 }
 
 /// The changelog as it was read, the last value of each key.

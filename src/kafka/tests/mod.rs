@@ -447,18 +447,6 @@ fn a_dead_letter_keeps_its_record_and_says_where_it_came_from() {
 }
 
 #[test]
-fn a_dead_letter_that_is_too_large_to_copy_is_written_without_its_payload() {
-    let cluster = Cluster::start(1, &[]);
-    let mut producer = cluster.producer(ProcessingGuarantee::AtLeastOnce);
-    let letter = DeadLetter { payload: vec![b'x'; 1_048_588], ..dead_letter() };
-    producer.begin().unwrap();
-    producer.send(Outgoing::DeadLetter(&letter)).unwrap();
-    producer.commit().unwrap();
-    let too_large = Bundle { json: vec![b'x'; 20 << 20], ..bundle("s") };
-    assert!(matches!(producer.send(Outgoing::Bundle(&too_large)), Err(BrokerError::TooLarge(_))));
-}
-
-#[test]
 fn topics_are_checked_before_the_start() {
     let cluster = Cluster::start(2, &[]);
     let check =
