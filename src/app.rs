@@ -16,10 +16,11 @@ use crate::admin::{self, WebConfig};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::{Code, Failure, Outcome};
-use crate::kafka::{self, Changelog, CheckError};
+use crate::kafka::{self, Changelog, CheckError, Indivisible, RecordLimits};
 use crate::metrics::{Health, Metrics, WorkerObserver};
 use crate::report::RunView;
 use crate::shutdown::Shutdown;
+use crate::task;
 use crate::time::Clock;
 use crate::worker::{BrokerError, Observer, Worker, WorkerError};
 
@@ -121,8 +122,8 @@ impl Service {
     /// When the topics can't work, a worker can't go on, or the drain takes too long.
     pub fn run(mut self) -> Outcome {
         let outcome = match self.await_topics() {
-            Ok(true) => self.spawn().and_then(|threads| self.supervise(threads)),
-            Ok(false) => Ok(()),
+            Ok(Some(limits)) => self.spawn(limits).and_then(|threads| self.supervise(threads)),
+            Ok(None) => Ok(()),
             Err(failure) => Err(failure),
         };
         drop(self.end_http);
@@ -130,15 +131,18 @@ impl Service {
         outcome
     }
 
-    /// Waits for a broker and checks the topics; `false` when the shutdown came first.
-    fn await_topics(&mut self) -> Outcome<bool> {
+    /// Waits for a broker and checks the topics; `None` when the shutdown came first.
+    fn await_topics(&mut self) -> Outcome<Option<RecordLimits>> {
         let mut warned = Seldom::default();
         while !self.shutdown.is_requested() {
             // Not a worker's loop yet, but alive.
             let now = self.clock.monotonic();
             self.observers.iter_mut().for_each(|observer| observer.polled(now));
-            match kafka::check_topics(&self.config.kafka, &self.config.topics, self.is_demo, CHECK_TIMEOUT) {
-                Ok(()) => return Ok(true),
+            match {
+                let Config { kafka, topics, .. } = &self.config;
+                kafka::check_topics(kafka, topics, indivisible(&self.config), self.is_demo, CHECK_TIMEOUT)
+            } {
+                Ok(limits) => return Ok(Some(limits)),
                 Err(e @ CheckError::Wrong(_)) => return Err(Code::BadConfiguration.because(e)),
                 Err(e @ CheckError::Unavailable { .. }) => {
                     if !self.shutdown.is_requested() && warned.is_due(now) {
@@ -148,15 +152,15 @@ impl Service {
                 }
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
-    fn spawn(&mut self) -> Outcome<Threads> {
+    fn spawn(&mut self, limits: RecordLimits) -> Outcome<Threads> {
         let (sender, ended) = mpsc::channel();
         let observers = std::mem::take(&mut self.observers);
         let workers = observers.len();
         for (slot, observer) in observers.into_iter().enumerate() {
-            self.spawn_worker(slot, observer, sender.clone())?;
+            self.spawn_worker(slot, limits, observer, sender.clone())?;
         }
         let run_view = run_view::spawn(self)?;
         Ok(Threads { ended, workers, run_view })
@@ -165,6 +169,7 @@ impl Service {
     fn spawn_worker(
         &self,
         slot: usize,
+        limits: RecordLimits,
         observer: WorkerObserver,
         ended: Sender<(usize, Result<(), WorkerError>)>,
     ) -> Outcome {
@@ -173,7 +178,7 @@ impl Service {
         let work = move || -> Result<(), WorkerError> {
             let guarantee = worker.processing_guarantee;
             let consumer = kafka::Consumer::new(&kafka, &topics, slot)?;
-            let producer = kafka::Producer::new(&kafka, &topics, slot, guarantee, dead_letter_payload)?;
+            let producer = kafka::Producer::new(&kafka, &topics, slot, guarantee, dead_letter_payload, limits)?;
             observer.watch_queues(consumer.fetched(), producer.queued());
             let ports = (consumer, producer, Changelog::new(&kafka, &topics), observer, clock);
             Worker::new(ports, topics.events.into(), worker, Arc::new(session)).run(shutdown.flag())
@@ -227,6 +232,13 @@ impl Service {
 /// Said where what the service logs in with can be read on the wire.
 pub const SHOWS_SECRETS: &str =
     "sasl_plaintext sends the password or the token in clear: set security.protocol to \"sasl_ssl\"";
+
+/// What its topics have to take in one record.
+#[must_use]
+pub fn indivisible(config: &Config) -> Indivisible {
+    let limits = &config.session.limits;
+    Indivisible { bundles: task::largest_piece(limits), changelog: task::largest_entry(limits) }
+}
 
 /// Checks what can be known without a broker and is not the configuration's own: librdkafka's properties and the web
 /// config, which is read on the way.

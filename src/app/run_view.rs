@@ -13,8 +13,8 @@ use super::{Seldom, Service};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::{Code, Failure, Outcome};
-use crate::kafka::{BundleReader, Gone};
-use crate::report::RunView;
+use crate::kafka::{BundleReader, BundleRecord, Gone};
+use crate::report::{Parts, RunView};
 use crate::time::{Clock, Timestamp};
 use crate::worker::BrokerError;
 
@@ -61,6 +61,7 @@ struct Feed {
     config: Config,
     clock: SystemClock,
     runs: Arc<Mutex<RunView>>,
+    parts: Parts,
     reader: BundleReader,
     progress: Progress,
     /// When the topic was begun to be read, and how long it took, by the monotonic clock.
@@ -82,8 +83,8 @@ impl Feed {
     fn new(config: Config, clock: SystemClock, runs: Arc<Mutex<RunView>>) -> Result<Self, BrokerError> {
         let since = RunView::windows_since(&config.run, clock.now());
         let reader = BundleReader::since(&config.kafka, &config.topics, since)?;
-        let (progress, began) = (Progress::Recent(since), clock.monotonic());
-        Ok(Self { config, clock, runs, reader, progress, began, took: Duration::ZERO })
+        let (parts, progress, began) = (Parts::default(), Progress::Recent(since), clock.monotonic());
+        Ok(Self { config, clock, runs, parts, reader, progress, began, took: Duration::ZERO })
     }
 
     /// Reads for a while; returns whether the whole topic has been read.
@@ -91,6 +92,7 @@ impl Feed {
         let read = self.read();
         if let Some(view) = self.view_to_read_into() {
             info!(gone = ?self.gone(), "the bundles topic is read again, until then the run-level figures stand still");
+            self.parts = Parts::default();
             self.reader = BundleReader::new(&self.config.kafka, &self.config.topics)?;
             self.progress = Progress::Again(Box::new(view));
             self.began = self.clock.monotonic();
@@ -101,7 +103,8 @@ impl Feed {
 
     fn read(&mut self) -> Result<(), BrokerError> {
         let runs = Arc::clone(&self.runs);
-        let observe = &mut |bundle: &[u8], written_at| lock(&runs).observe(bundle, written_at);
+        let parts = &mut self.parts;
+        let observe = &mut |record: BundleRecord<'_>| take(record, parts, &mut lock(&runs));
         match &mut self.progress {
             Progress::Recent(since) => {
                 self.reader.poll(POLL, observe)?;
@@ -123,7 +126,7 @@ impl Feed {
             }
             Progress::All => self.reader.poll(POLL, observe)?,
             Progress::Again(view) => {
-                self.reader.poll(POLL, &mut |bundle, written_at| view.observe(bundle, written_at))?;
+                self.reader.poll(POLL, &mut |record| take(record, parts, view))?;
                 if self.reader.caught_up() {
                     view.has_read_all();
                     mem::swap(&mut *lock(&runs), view);
@@ -164,6 +167,13 @@ impl Feed {
             }
             _ => None,
         }
+    }
+}
+
+/// Takes a record into a view, once its bundle is whole.
+fn take(record: BundleRecord<'_>, parts: &mut Parts, view: &mut RunView) {
+    if let Some((bundle, written_at)) = parts.take(record.key, record.value, record.written_at) {
+        view.observe(&bundle, written_at);
     }
 }
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::measures::SessionMeasures;
+use super::parts::{Cuts, List};
 use super::response::ResponseEntry;
 use super::row::RequestRow;
 use super::session_metrics::SessionMetrics;
-use crate::collector::{EndReason, FinalStatus, Head, ReceiveClock, SessionCollector, StreamStartSource};
-use crate::ids::{Offset, Partition, SessionId, TopicPartition};
+use crate::collector::{EndReason, FinalStatus, Head, Limits, ReceiveClock, SessionCollector, StreamStartSource};
+use crate::ids::{Offset, Partition, TopicPartition};
 
 /// Version of the bundle's shape.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -19,23 +20,13 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Assembled {
     /// One JSON object, no newline. The same session gives the same bytes, whenever it is assembled.
     pub json: Vec<u8>,
+    /// Where it may be cut.
+    pub cuts: Cuts,
     /// A limit was hit.
     pub truncated: bool,
     /// Metric values that can't be read and stand as 0.
     pub unreadable_values: u64,
     pub measures: SessionMeasures,
-}
-
-#[derive(Serialize)]
-struct Document<'a> {
-    schema_version: u32,
-    session_id: &'a SessionId,
-    request_metrics: &'a [RequestRow<'a>],
-    session_metrics: SessionMetrics<'a>,
-    output_tokens: i128,
-    session: Session<'a>,
-    source: Source<'a>,
-    responses: &'a [ResponseEntry<'a>],
 }
 
 #[derive(Serialize)]
@@ -72,15 +63,26 @@ struct Source<'a> {
     last_offset: Offset,
 }
 
-/// Makes the bundle of a session that [`finish`](SessionCollector::finish)ed, of `max_bytes` at most as long as it has
-/// something to leave out: first its last `responses`, so that they never cost a row, then its last rows.
+/// Bytes of a row, which can't be cut. Of a larger one the lists of intervals are left out, whose summaries stay, then the
+/// stages.
+const ROW_BYTES: usize = 512 << 10;
+/// Bytes of the session's metrics; of larger ones the stages are left out.
+const SESSION_METRICS_BYTES: usize = 256 << 10;
+
+/// Bytes of the largest piece of a bundle that can't be cut: a row, or what stands beside the rows.
 #[must_use]
-pub fn assemble(
-    session: &SessionCollector,
-    end_reason: EndReason,
-    from: &TopicPartition,
-    max_bytes: usize,
-) -> Assembled {
+pub fn largest_piece(limits: &Limits) -> usize {
+    /// What numbers and the names of keys come to.
+    const NUMBERS: usize = 8 << 10;
+    // Each byte of a text may be escaped, as six.
+    let text = 6 * limits.text_bytes + 32;
+    let names = 2 * (limits.error_codes + 1) * text;
+    ROW_BYTES.max(6 * text + NUMBERS).max(SESSION_METRICS_BYTES + names + 8 * text + NUMBERS)
+}
+
+/// Makes the bundle of a session that [`finish`](SessionCollector::finish)ed.
+#[must_use]
+pub fn assemble(session: &SessionCollector, end_reason: EndReason, from: &TopicPartition) -> Assembled {
     let (id, head) = (session.id(), session.head());
     let start = session.start().expect("a session has an event, so a finished one has a start");
     let known = session.known_responses();
@@ -95,47 +97,58 @@ pub fn assemble(
         rows.extend(row);
     }
     let tokens = rows.iter().filter_map(|row| row.stage0_tokens.as_ref()).map(|stage| stage.output.output_token_count);
-    let mut document = Document {
-        schema_version: SCHEMA_VERSION,
-        session_id: id,
-        request_metrics: &rows,
-        session_metrics: SessionMetrics::of(id, head, start.at, &rows, &known),
-        output_tokens: tokens.fold(0, i128::saturating_add),
-        session: Session::of(head, end_reason, start.source, known.iter().map(|response| response.status)),
-        source: Source {
-            topic: &from.topic,
-            partition: from.partition,
-            first_offset: head.first_offset,
-            last_offset: head.last_offset,
-        },
-        responses: &responses,
+    let output_tokens = tokens.fold(0, i128::saturating_add);
+    let mut metrics = SessionMetrics::of(id, head, start.at, &rows, &known);
+    let measures = SessionMeasures::of(head, metrics.stream.as_ref(), &rows, &responses);
+    let mut about = Session::of(head, end_reason, start.source, known.iter().map(|response| response.status));
+    let source = Source {
+        topic: &from.topic,
+        partition: from.partition,
+        first_offset: head.first_offset,
+        last_offset: head.last_offset,
     };
-    let measures = SessionMeasures::of(head, document.session_metrics.stream.as_ref(), &rows, &responses);
-    let mut json = document.to_json();
-    while json.len() > max_bytes && document.leave_out() {
-        json = document.to_json();
-    }
-    Assembled { json, truncated: document.session.truncated, unreadable_values, measures }
+
+    let mut json = format!(r#"{{"schema_version":{SCHEMA_VERSION},"session_id":"#).into_bytes();
+    append(&mut json, id);
+    json.extend_from_slice(br#","request_metrics":"#);
+    let rows = List::write(&mut json, rows.into_iter(), |json, mut row| {
+        about.truncated |=
+            append_within(json, ROW_BYTES, &mut row, &[RequestRow::leave_out_lists, RequestRow::leave_out_stages]);
+    });
+    json.extend_from_slice(br#","session_metrics":"#);
+    about.truncated |=
+        append_within(&mut json, SESSION_METRICS_BYTES, &mut metrics, &[SessionMetrics::leave_out_stages]);
+    json.extend_from_slice(br#","output_tokens":"#);
+    append(&mut json, &output_tokens);
+    json.extend_from_slice(br#","session":"#);
+    append(&mut json, &about);
+    json.extend_from_slice(br#","source":"#);
+    append(&mut json, &source);
+    json.extend_from_slice(br#","responses":"#);
+    let responses = List::write(&mut json, responses.iter(), append);
+    json.push(b'}');
+    Assembled { json, cuts: Cuts { rows, responses }, truncated: about.truncated, unreadable_values, measures }
 }
 
-impl Document<'_> {
-    /// Leaves out half of what may be left out; returns whether there was anything.
-    fn leave_out(&mut self) -> bool {
-        let (responses, rows) = (self.responses.len(), self.request_metrics.len());
-        if responses > 0 {
-            self.responses = &self.responses[..responses / 2];
-        } else if rows > 0 {
-            self.request_metrics = &self.request_metrics[..rows / 2];
-        } else {
-            return false;
-        }
-        self.session.truncated = true;
-        true
-    }
+fn append(json: &mut Vec<u8>, value: &impl Serialize) {
+    serde_json::to_writer(json, value).expect("a bundle can be written to memory");
+}
 
-    fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a bundle can be written to memory")
+/// Appends a value, by one thing after the other the less it is over `max_bytes`; whether anything was left out.
+fn append_within<T: Serialize>(json: &mut Vec<u8>, max_bytes: usize, value: &mut T, leave_out: &[fn(&mut T)]) -> bool {
+    let start = json.len();
+    append(json, value);
+    let mut left_out = leave_out.iter();
+    let mut is_whole = true;
+    while json.len() - start > max_bytes
+        && let Some(leave_out) = left_out.next()
+    {
+        is_whole = false;
+        leave_out(value);
+        json.truncate(start);
+        append(json, value);
     }
+    !is_whole
 }
 
 impl<'a> Session<'a> {

@@ -6,6 +6,7 @@
 mod document;
 mod measures;
 mod ordered;
+mod parts;
 mod response;
 mod row;
 mod session_metrics;
@@ -13,6 +14,7 @@ mod stage;
 #[cfg(test)]
 mod tests;
 
-pub use document::{Assembled, SCHEMA_VERSION, assemble};
+pub use document::{Assembled, SCHEMA_VERSION, assemble, largest_piece};
 pub use measures::{ResponseMeasures, SessionMeasures, StreamMeasures};
+pub use parts::Cuts;
 pub use row::LatencySource;

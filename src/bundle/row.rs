@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::ordered::Ordered;
-use super::stage::{Stage0Tokens, StageBlock, Stages};
+use super::stage::{Stage0Tokens, StageBlock, Stages, TextOutput};
 use crate::collector::{Head, ResponseFacts};
 use crate::ids::{ResponseId, SessionId};
 use crate::numeric::{r3, r6};
@@ -119,6 +119,20 @@ impl<'a> RequestRow<'a> {
             stage0_tokens,
         };
         Some((row, unreadable))
+    }
+}
+
+impl RequestRow<'_> {
+    /// Leaves out the single intervals; their summaries stay.
+    pub fn leave_out_lists(&mut self) {
+        let tokens = self.stage0_tokens.iter_mut().map(|tokens| &mut tokens.output);
+        tokens.for_each(TextOutput::leave_out_list);
+        self.stages.0.iter_mut().for_each(|(_, block)| block.output.leave_out_list());
+    }
+
+    /// Leaves out what each stage says, but for `stage0_tokens`.
+    pub fn leave_out_stages(&mut self) {
+        self.stages = Ordered::default();
     }
 }
 

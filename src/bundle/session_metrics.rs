@@ -102,6 +102,13 @@ impl<'a> SessionMetrics<'a> {
     }
 }
 
+impl SessionMetrics<'_> {
+    /// Leaves out the distributions by stage.
+    pub fn leave_out_stages(&mut self) {
+        self.stages = Ordered::default();
+    }
+}
+
 impl StreamMetrics {
     fn of(head: &Head, start: f64, known: &[&ResponseFacts]) -> Option<Self> {
         let by_arrival = |moment: &crate::collector::Moment| moment.ordinal;

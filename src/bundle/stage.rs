@@ -117,6 +117,14 @@ impl StageBlock {
 }
 
 impl StageOutput {
+    pub fn leave_out_list(&mut self) {
+        match self {
+            Self::Text(text) => text.leave_out_list(),
+            Self::Stream { icls_ms, .. } => *icls_ms = Vec::new(),
+            Self::Audio { .. } | Self::Generic { .. } => {}
+        }
+    }
+
     fn of(stage: &StageSnapshot, values: &mut Values) -> Self {
         let (output, unit) = (stage.final_output_type.as_deref(), stage.output_unit_type.as_deref());
         let either = |kind| output == Some(kind) || unit == Some(kind);
@@ -150,6 +158,10 @@ impl StageOutput {
 }
 
 impl TextOutput {
+    pub fn leave_out_list(&mut self) {
+        self.itls_ms = Vec::new();
+    }
+
     fn of(stage: &StageSnapshot, values: &mut Values) -> Self {
         Self {
             output_token_count: values.int(stage.num_tokens_out),

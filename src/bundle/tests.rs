@@ -1,5 +1,7 @@
 //! What gets a row, what kind a stage is, and how a bundle is written; the numbers themselves are the golden vectors'.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{Assembled, LatencySource, StreamMeasures, assemble};
@@ -10,15 +12,11 @@ use crate::wire::Decoder;
 
 /// The bundle of a session with these events, one a second.
 fn bundle(events: &[Value]) -> Value {
-    bundle_within(usize::MAX, events)
-}
-
-fn bundle_within(max_bytes: usize, events: &[Value]) -> Value {
-    serde_json::from_slice(&assembled(max_bytes, events, |_| ReceiveClock::ClientMonotonic).json).expect("JSON")
+    serde_json::from_slice(&assembled(events, |_| ReceiveClock::ClientMonotonic).json).expect("JSON")
 }
 
 /// A session whose events come by the clocks that `clock_of` tells for the first, second and so on.
-fn assembled(max_bytes: usize, events: &[Value], clock_of: impl Fn(u32) -> ReceiveClock) -> Assembled {
+fn assembled(events: &[Value], clock_of: impl Fn(u32) -> ReceiveClock) -> Assembled {
     let settings = Settings::default();
     let mut session: Option<SessionCollector> = None;
     let mut decoder = Decoder::new(1 << 20);
@@ -39,7 +37,7 @@ fn assembled(max_bytes: usize, events: &[Value], clock_of: impl Fn(u32) -> Recei
     let mut session = session.expect("an event");
     session.finish(&settings);
     let from = TopicPartition { topic: "events".into(), partition: Partition(3) };
-    assemble(&session, EndReason::Closed, &from, max_bytes)
+    assemble(&session, EndReason::Closed, &from)
 }
 
 fn created(id: &str) -> Value {
@@ -107,7 +105,7 @@ fn what_is_not_finite_is_null_and_what_cannot_be_read_is_zero() {
     session.handle_event(&event, &arrival, &settings);
     session.finish(&settings);
     let from = TopicPartition { topic: "events".into(), partition: Partition(0) };
-    let assembled = assemble(&session, EndReason::IdleTimeout, &from, usize::MAX);
+    let assembled = assemble(&session, EndReason::IdleTimeout, &from);
     let bundle: Value = serde_json::from_slice(&assembled.json).expect("a bundle is JSON");
     let tokens = &bundle["request_metrics"][0]["stage0_tokens"];
     assert_eq!((&tokens["ttft_ms"], &tokens["output_token_count"]), (&Value::Null, &json!(0)));
@@ -124,30 +122,48 @@ fn a_session_without_audio_has_no_stream_metrics_and_one_cut_short_is_unfinished
     assert_eq!(bundle["schema_version"], 1);
 }
 
-/// Ids of the rows and of the responses in a bundle.
-fn ids(bundle: &Value) -> [Vec<&str>; 2] {
-    ["request_metrics", "responses"].map(|list| {
-        let entries = bundle[list].as_array().expect("a list");
-        entries.iter().map(|entry| entry["response_id"].as_str().expect("an id")).collect()
-    })
-}
-
 #[test]
-fn a_bundle_too_large_leaves_out_its_last_responses_then_its_last_rows_and_keeps_its_metrics() {
+fn a_bundle_in_parts_has_every_row_and_response_once_in_order_and_all_else_in_its_first() {
     let events: Vec<Value> = ["a", "b", "c", "d"].iter().flat_map(|id| [created(id), audio(id)]).collect();
-    let whole = bundle(&events);
-    let bytes = |bundle: &Value| bundle.to_string().len();
-    let some = bundle_within(bytes(&whole) - 1, &events);
-    assert_eq!(ids(&some), [vec!["a", "b", "c", "d"], vec!["a", "b"]]);
-    let mut rows_only = whole.clone();
-    rows_only["responses"] = json!([]);
-    rows_only["session"]["truncated"] = true.into();
-    let bundle = bundle_within(bytes(&rows_only), &events);
-    assert_eq!(ids(&bundle), [vec!["a", "b", "c", "d"], vec![]]);
-    let bundle = bundle_within(bytes(&rows_only) - 2, &events);
-    assert_eq!(ids(&bundle), [vec!["a", "b"], vec![]]);
-    assert_eq!((&bundle["session"]["truncated"], &whole["session"]["truncated"]), (&true.into(), &false.into()));
-    assert_eq!(bundle["session_metrics"], whole["session_metrics"]);
+    let whole = assembled(&events, |_| ReceiveClock::ClientMonotonic);
+    let json: Value = serde_json::from_slice(&whole.json).expect("JSON");
+    let rows = json["request_metrics"].as_array().expect("a list").len();
+    assert_eq!((rows, json["responses"].as_array().expect("a list").len()), (4, 4));
+    let mut numbers = BTreeSet::new();
+    for max_bytes in (0..=whole.json.len()).rev().step_by(7) {
+        let parts: Vec<Value> = whole
+            .cuts
+            .parts(&whole.json, max_bytes)
+            .map(|part| {
+                let part: Value = serde_json::from_slice(&part).expect("JSON");
+                let elements = |list: &str| part[list].as_array().expect("a list").len();
+                let pieces = elements("request_metrics") + elements("responses") + usize::from(part["part"] == 0);
+                assert!(part.to_string().len() <= max_bytes || pieces <= 1, "{max_bytes}: {part}");
+                part
+            })
+            .collect();
+        numbers.insert(parts.len());
+        if let [only] = &parts[..] {
+            assert_eq!(only, &json);
+            continue;
+        }
+        let mut together = parts[0].clone();
+        for key in ["part", "parts"] {
+            together.as_object_mut().expect("an object").remove(key);
+        }
+        for (part, at) in parts.iter().zip(0..) {
+            assert_eq!((&part["part"], &part["parts"]), (&json!(at), &json!(parts.len())));
+            if at > 0 {
+                assert_eq!(part.as_object().expect("an object").len(), 4, "{part}");
+                for list in ["request_metrics", "responses"] {
+                    let elements = part[list].as_array().expect("a list").clone();
+                    together[list].as_array_mut().expect("a list").extend(elements);
+                }
+            }
+        }
+        assert_eq!(together, json);
+    }
+    assert!(numbers.contains(&1) && numbers.contains(&2) && numbers.contains(&9), "{numbers:?}");
 }
 
 #[test]
@@ -239,10 +255,7 @@ fn one_of_each() -> [Value; 7] {
 
 #[test]
 fn measures_are_the_bundle_s_figures_under_names_the_protocol_knows() {
-    let assembled = assembled(1, &one_of_each(), |_| ReceiveClock::ClientMonotonic);
-    let measures = assembled.measures;
-    // Also those that found no room in the bundle.
-    assert!(assembled.truncated);
+    let measures = assembled(&one_of_each(), |_| ReceiveClock::ClientMonotonic).measures;
     let [response] = measures.responses[..] else { panic!("one response: {measures:?}") };
     assert_eq!(response.status, FinalStatus::Failed);
     assert_eq!(response.ttft_ms, Some((LatencySource::Client, 1000.0)));
@@ -256,7 +269,7 @@ fn measures_are_the_bundle_s_figures_under_names_the_protocol_knows() {
 #[test]
 fn times_of_two_clocks_have_no_difference() {
     let clock_of = |at| if at == 6 { ReceiveClock::KafkaTimestamp } else { ReceiveClock::ClientMonotonic };
-    let Assembled { json, measures, .. } = assembled(usize::MAX, &one_of_each(), clock_of);
+    let Assembled { json, measures, .. } = assembled(&one_of_each(), clock_of);
     let bundle: Value = serde_json::from_slice(&json).expect("JSON");
     let entry = bundle["responses"][0].as_object().expect("an object");
     let told: Vec<_> = entry.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str()).collect();

@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Outcome {
         // A check changes nothing.
         topics.create = false;
         let missing_is_fine = config.topics.create;
-        match kafka::check_topics(&config.kafka, &topics, false, CONNECT_TIMEOUT) {
+        match kafka::check_topics(&config.kafka, &topics, app::indivisible(&config), false, CONNECT_TIMEOUT) {
             Err(CheckError::Wrong(problems))
                 if missing_is_fine && problems.iter().all(|problem| missing(problem).is_some()) =>
             {

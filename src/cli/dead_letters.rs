@@ -115,6 +115,10 @@ struct Line<'a> {
     key: Option<String>,
     payload_bytes: u64,
     payload_kept: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers_left_out: Option<u64>,
     /// Their values may be anything: text as far as it is any.
     headers: Vec<(&'a str, Option<String>)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,6 +139,8 @@ impl<'a> Line<'a> {
             key: letter.key.map(text),
             payload_bytes: letter.payload_bytes,
             payload_kept: letter.payload.is_some(),
+            key_bytes: letter.key_bytes,
+            headers_left_out: letter.headers_left_out,
             headers: letter.headers.iter().map(|(name, value)| (*name, value.map(text))).collect(),
             payload: letter.payload.filter(|_| with_payload).map(text),
         }

@@ -75,9 +75,9 @@ pub fn of_topic(config: &Config) -> Outcome<Report> {
     let clock = SystemClock::new();
     let mut progress = clock.monotonic();
     while !reader.caught_up() {
-        let polled = reader.poll(Duration::from_millis(200), &mut |bundle, _| {
+        let polled = reader.poll(Duration::from_millis(200), &mut |record| {
             progress = clock.monotonic();
-            let added = str::from_utf8(bundle).is_ok_and(|json| report.add_bundle(json).is_ok());
+            let added = str::from_utf8(record.value).is_ok_and(|json| report.add_bundle(json).is_ok());
             foreign += u64::from(!added);
         });
         match polled {

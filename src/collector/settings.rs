@@ -46,9 +46,6 @@ pub struct Limits {
     pub stages: usize,
     /// Values of all interval lists of one response.
     pub interval_values: usize,
-    /// Bytes of one bundle. Of a larger one the last `responses` are left out, then the last request rows; its session
-    /// metrics stay those of all.
-    pub bundle_bytes: usize,
     /// Bytes of a text that is kept: models, labels, codes, reasons. A longer one is cut; a response whose id is longer is
     /// left out.
     pub text_bytes: usize,
@@ -92,13 +89,12 @@ impl Default for Limits {
             record_bytes: 16 << 20,
             sessions: 1_000_000,
             state_bytes: 256 << 20,
-            session_bytes: 32 << 20,
+            session_bytes: 64 << 20,
             responses: 10_000,
             held_facts: 512,
             error_codes: 32,
             stages: 64,
             interval_values: 65_536,
-            bundle_bytes: 4 << 20,
             text_bytes: 1024,
         }
     }

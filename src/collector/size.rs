@@ -76,6 +76,13 @@ impl ResponseFacts {
 /// What another response takes at most, its id apart: two, for the list may have to grow.
 pub(super) const ANOTHER_RESPONSE_BYTES: usize = 2 * RESPONSE_BYTES;
 
+impl HeldFacts {
+    /// Bytes that it takes, and more than its snapshot does.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.facts.heap_bytes()
+    }
+}
+
 impl WindowedFacts {
     /// Bytes that they take beside themselves.
     pub(super) fn heap_bytes(&self) -> usize {

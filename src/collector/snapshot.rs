@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::response::ResponseFacts;
 use super::session::{Head, HeldSnapshots, SessionCollector};
+use super::settings::Limits;
 use super::stream_start::HeldFacts;
 use crate::fault::{self, Fault};
 use crate::ids::SessionId;
@@ -24,6 +25,9 @@ use crate::ids::SessionId;
 /// | 3 | held facts have left the head for records of their own; all else is as in 2 |
 /// | 4 | playback, ends of responses, onset of speech, receive times of the session |
 pub const SNAPSHOT_VERSION: u8 = 4;
+
+/// Bytes that one snapshot of facts that wait comes to, unless a single fact is larger.
+const HELD_SNAPSHOT_BYTES: usize = 64 << 10;
 
 /// Why a snapshot can't be restored.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -40,14 +44,30 @@ pub enum SnapshotError {
     MissingFacts,
 }
 
+impl Limits {
+    /// Bytes of the largest snapshot that they let come about.
+    #[must_use]
+    pub fn largest_snapshot(&self) -> usize {
+        /// A snapshot's numbers, and a stage's.
+        const NUMBERS: usize = 1024;
+        const STAGE_NUMBERS: usize = 256;
+        let stages = self.stages * (3 * self.text_bytes + STAGE_NUMBERS) + self.interval_values * size_of::<f64>();
+        // An id, and two texts of what the server's values measure.
+        let facts = 3 * self.text_bytes + stages + NUMBERS;
+        let names = 2 * (self.error_codes + 1) * (self.text_bytes + 2 * size_of::<u64>());
+        let head = 6 * self.text_bytes + names + NUMBERS;
+        (HELD_SNAPSHOT_BYTES + facts).max(head)
+    }
+}
+
 /// The changed parts of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
     pub head: Vec<u8>,
     /// Index and snapshot of each response that changed.
     pub responses: Vec<(u32, Vec<u8>)>,
-    /// Index and snapshot of the facts that were newly held.
-    pub held: Option<(u32, Vec<u8>)>,
+    /// Indexes and snapshots of the facts that were newly held.
+    pub held: Vec<(u32, Vec<u8>)>,
     /// Snapshots of held facts, from index 0 on, that are of no use any more.
     pub released: u32,
 }
@@ -61,7 +81,7 @@ impl SessionCollector {
             .map(|index| (index, encode(&self.responses[index as usize])))
             .collect();
         let facts = self.head.start.held();
-        let mut snapshot = Snapshot { head: encode(&self.head), responses, held: None, released: 0 };
+        let mut snapshot = Snapshot { head: encode(&self.head), responses, held: Vec::new(), released: 0 };
         if fault::is_on(Fault::ForgetSequence) {
             snapshot.head = encode(&Head { last_seq: None, ..self.head.clone() });
         }
@@ -70,9 +90,17 @@ impl SessionCollector {
         }
         if facts.is_empty() {
             snapshot.released = std::mem::take(&mut self.held).count;
-        } else if facts.len() > self.held.facts {
-            snapshot.held = Some((self.held.count, encode(&facts[self.held.facts..])));
-            self.held = HeldSnapshots { facts: facts.len(), count: self.held.count + 1 };
+        }
+        while self.held.facts < facts.len() {
+            let new = &facts[self.held.facts..];
+            let mut bytes = 0;
+            let fit = new.iter().take_while(|held| {
+                bytes += held.bytes();
+                bytes <= HELD_SNAPSHOT_BYTES
+            });
+            let count = fit.count().max(1);
+            snapshot.held.push((self.held.count, encode(&new[..count])));
+            self.held = HeldSnapshots { facts: self.held.facts + count, count: self.held.count + 1 };
         }
         snapshot
     }

@@ -46,7 +46,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Every key but those below [`PROPERTIES`].
-pub(super) static KEYS: [Key; 42] = [
+pub(super) static KEYS: [Key; 41] = [
     text("kafka.bootstrap_servers", |c| &mut c.kafka.bootstrap_servers, rules::servers),
     text("kafka.group_id", |c| &mut c.kafka.group_id, rules::group_id),
     text("kafka.instance", |c| &mut c.kafka.instance, rules::instance),
@@ -113,7 +113,6 @@ pub(super) static KEYS: [Key; 42] = [
     count("limits.error_codes", |c| &mut c.session.limits.error_codes, 1..=10_000),
     count("limits.stages", |c| &mut c.session.limits.stages, 1..=10_000),
     count("limits.interval_values", |c| &mut c.session.limits.interval_values, 1..=16_777_216),
-    count("limits.bundle_bytes", |c| &mut c.session.limits.bundle_bytes, 1024..=20_971_520),
     count("limits.text_bytes", |c| &mut c.session.limits.text_bytes, 1..=65_536),
     Key { path: "admin.listen", kind: Kind::Address { place: |c| &mut c.admin.listen } },
     Key { path: "admin.web_config", kind: Kind::File { place: |c| &mut c.admin.web_config } },

@@ -116,7 +116,6 @@ fn every_key_can_be_set_in_the_file() {
         error_codes = 5
         stages = 6
         interval_values = 7
-        bundle_bytes = 2048
         text_bytes = 8
         "#,
         &[],
@@ -165,7 +164,6 @@ fn every_key_can_be_set_in_the_file() {
                 error_codes: 5,
                 stages: 6,
                 interval_values: 7,
-                bundle_bytes: 2048,
                 text_bytes: 8,
             },
         },
@@ -352,7 +350,7 @@ fn one_session_leaves_room_for_others() {
     assert_eq!(
         problems("[limits]\nstate_bytes = 67108864\n", &[], &[]),
         [
-            "`limits.session_bytes` 33554432 (the default) must be at most 25165824, three eighths of `limits.state_bytes`, 67108864"
+            "`limits.session_bytes` 67108864 (the default) must be at most 25165824, three eighths of `limits.state_bytes`, 67108864"
         ]
     );
 }

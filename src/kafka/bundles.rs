@@ -32,6 +32,15 @@ pub enum Gone {
     All,
 }
 
+/// A record of the bundles topic.
+#[derive(Clone, Copy, Debug)]
+pub struct BundleRecord<'a> {
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+    /// Its own timestamp.
+    pub written_at: Timestamp,
+}
+
 /// A reader outside any group: every replica of the service reads everything.
 pub struct BundleReader {
     /// `None` only while dropped.
@@ -109,12 +118,11 @@ impl BundleReader {
         Ok(earlier)
     }
 
-    /// Reads for up to `timeout` and hands each bundle's bytes, and when they were written, to `visit`; returns early once
-    /// nothing is left for now.
+    /// Reads for up to `timeout` and hands each record to `visit`; returns early once nothing is left for now.
     ///
     /// # Errors
     /// `Retriable` while the broker or topic is not there, `Fatal` when the topic can't be read.
-    pub fn poll(&mut self, timeout: Duration, visit: &mut dyn FnMut(&[u8], Timestamp)) -> Result<(), BrokerError> {
+    pub fn poll(&mut self, timeout: Duration, visit: &mut dyn FnMut(BundleRecord<'_>)) -> Result<(), BrokerError> {
         let deadline = Deadline::after(timeout);
         if self.look_again.passed() {
             self.look()?;
@@ -133,9 +141,12 @@ impl BundleReader {
                             return Ok(());
                         }
                     } else {
-                        let written_at = Timestamp(message.timestamp().to_millis().unwrap_or_default());
                         self.next.insert(partition, message.offset() + 1);
-                        visit(message.payload().unwrap_or_default(), written_at);
+                        visit(BundleRecord {
+                            key: message.key().unwrap_or_default(),
+                            value: message.payload().unwrap_or_default(),
+                            written_at: Timestamp(message.timestamp().to_millis().unwrap_or_default()),
+                        });
                     }
                 }
                 Some(Err(KafkaError::PartitionEOF(partition))) => {

@@ -6,6 +6,7 @@ use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
 use super::properties::{CONSUMER_ONLY, PRODUCER_ONLY, is_among};
+use super::record_limits::RecordLimits;
 use super::settings::Settings;
 
 /// Time a transaction may stay open, unless `transaction.timeout.ms` says otherwise.
@@ -30,8 +31,12 @@ pub(super) enum Isolation {
     ReadUncommitted,
 }
 
-/// `message.max.bytes` of brokers is 1 MiB and a little; a record has more than its payload.
-const USUAL_MESSAGE_BYTES: usize = 1_000_000;
+/// librdkafka's `batch.size`.
+const BATCH_BYTES: usize = 1_000_000;
+/// What is sent back to the events topic is as large as that allows.
+const LARGEST_RECORD: usize = 20 << 20;
+/// Above what librdkafka adds to a record when it measures it.
+const MEASURE_BYTES: usize = 64 << 10;
 
 impl Settings {
     /// A member of the group.
@@ -94,13 +99,16 @@ impl Settings {
         config
     }
 
-    /// An idempotent producer; a transactional one on demand.
-    pub(super) fn producer(&self, slot: usize, transactional: bool) -> ClientConfig {
+    /// An idempotent producer, a transactional one on demand, of records and batches within `limits`.
+    pub(super) fn producer(&self, slot: usize, transactional: bool, limits: &RecordLimits) -> ClientConfig {
         let mut config = self.common(&CONSUMER_ONLY, &self.client_id(slot));
         self.default(&mut config, "linger.ms", "1");
         self.default(&mut config, "compression.type", "lz4");
-        // librdkafka's 1 MB is of the record as it is; the broker's bound is of the compressed batch.
-        self.default(&mut config, "message.max.bytes", "20971520");
+        // Both of records as they are. A batch of several is to be no reason for a refusal; a single record that is too
+        // large for its topic is for the broker to refuse, which has the last word.
+        let batch = config.get("batch.size").and_then(|bytes| bytes.parse().ok()).unwrap_or(BATCH_BYTES);
+        config.set("batch.size", batch.min(limits.batch()).to_string());
+        config.set("message.max.bytes", LARGEST_RECORD.max(limits.largest() + MEASURE_BYTES).to_string());
         // As Java's clients choose: equal keys are in equal partitions whoever wrote them.
         self.default(&mut config, "partitioner", "murmur2_random");
         config.set("enable.idempotence", "true").set("acks", "all");
@@ -115,12 +123,6 @@ impl Settings {
 
     pub(super) fn transaction_timeout(&self) -> Duration {
         self.duration_ms("transaction.timeout.ms", TRANSACTION_TIMEOUT)
-    }
-
-    /// What a broker takes for certain: its usual bound, or what `message.max.bytes` says of this one.
-    pub(super) fn dead_letter_bytes(&self) -> usize {
-        let set = self.properties.get("message.max.bytes").and_then(|bytes| bytes.parse().ok());
-        set.unwrap_or(USUAL_MESSAGE_BYTES)
     }
 
     pub(super) fn session_timeout(&self) -> Duration {
@@ -174,6 +176,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::super::properties::tests::settings;
+    use super::*;
 
     #[test]
     fn the_user_goes_before_the_defaults_under_any_name_and_the_service_before_the_user() {
@@ -184,13 +187,14 @@ mod tests {
             ("fetch.max.bytes", "200000000"),
             ("group.instance.id", "pod-1"),
         ]);
-        let producer = settings.producer(3, true);
+        let producer = settings.producer(3, true, &RecordLimits::unasked(&settings));
         assert_eq!(producer.get("linger.ms"), None);
         assert_eq!(producer.get("queue.buffering.max.ms"), Some("50"));
         assert_eq!(producer.get("compression.type"), Some("zstd"));
         assert_eq!(producer.get("transactional.id"), Some("group-a-3"));
         assert_eq!(producer.get("transaction.timeout.ms"), Some("30000"));
         assert_eq!(producer.get("fetch.max.bytes"), None);
+        assert_eq!(producer.get("batch.size"), Some("1000000"));
         let consumer = settings.consumer(3);
         assert_eq!(consumer.get("isolation.level"), Some("read_committed"));
         assert_eq!(consumer.get("compression.type"), None);

@@ -20,6 +20,7 @@ use super::client::{Deadline, drop_within};
 use super::config::Isolation;
 use super::context::Logging;
 use super::producer::Producer;
+use super::record_limits::RecordLimits;
 use super::settings::{DeadLetterPayload, Settings, Topics};
 use super::{errors, records};
 use crate::ids::{Offset, Partition};
@@ -65,6 +66,10 @@ pub struct StoredDeadLetter<'a> {
     /// `None` where it was not kept.
     pub payload: Option<&'a [u8]>,
     pub payload_bytes: u64,
+    /// How long the key was, where the dead letter has the beginning of it only.
+    pub key_bytes: Option<u64>,
+    /// How many headers it had, where the dead letter has none of them.
+    pub headers_left_out: Option<u64>,
     /// Its own.
     pub headers: Vec<(&'a str, Option<&'a [u8]>)>,
 }
@@ -85,7 +90,7 @@ pub struct Redriven {
     pub sent: u64,
     /// Sent back earlier, and so not now.
     pub earlier: u64,
-    /// Their payload was not kept.
+    /// Their payload was not kept; where key or headers were cut, it never is.
     pub without_payload: u64,
     /// From another topic than the events topic of the configuration.
     pub of_another_topic: u64,
@@ -258,9 +263,9 @@ fn with_entry(
         return visit(Entry::Redriven(at));
     }
     let number = |name: &str| text(name)?.parse::<i64>().ok();
+    let count = |name: &str| number(name)?.try_into().ok();
     let letter = || {
         let partition = i32::try_from(number(records::PARTITION)?).ok()?;
-        let payload_bytes = number(records::PAYLOAD_BYTES);
         Some(StoredDeadLetter {
             at: Place { partition: record.partition, offset: record.offset },
             reason: text(records::REASON)?,
@@ -271,9 +276,10 @@ fn with_entry(
             timestamp: number(records::TIMESTAMP).map(Timestamp),
             key: record.key,
             payload: record.value,
-            payload_bytes: payload_bytes
-                .and_then(|bytes| bytes.try_into().ok())
+            payload_bytes: count(records::PAYLOAD_BYTES)
                 .unwrap_or_else(|| record.value.map_or(0, |value| value.len() as u64)),
+            key_bytes: count(records::KEY_BYTES),
+            headers_left_out: count(records::HEADERS),
             headers: record
                 .headers
                 .iter()
@@ -298,7 +304,8 @@ impl<'a> WayBack<'a> {
     fn open(settings: &Settings, topics: &'a Topics) -> Result<Self, BrokerError> {
         let settings = Settings { instance: INSTANCE.to_owned(), ..settings.clone() };
         let guarantee = ProcessingGuarantee::ExactlyOnce;
-        let mut producer = Producer::new(&settings, topics, 0, guarantee, DeadLetterPayload::Keep)?;
+        let mut producer =
+            Producer::new(&settings, topics, 0, guarantee, DeadLetterPayload::Keep, RecordLimits::unasked(&settings))?;
         let deadline = Deadline::after(PATIENCE);
         loop {
             match producer.init_transactions() {

@@ -21,6 +21,7 @@ mod permissions;
 mod probe;
 mod producer;
 mod properties;
+mod record_limits;
 mod records;
 mod remedies;
 mod settings;
@@ -32,7 +33,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use bundles::{BundleReader, Gone};
+pub use bundles::{BundleReader, BundleRecord, Gone};
 pub use changelog::Changelog;
 pub use consumer::{Consumer, GroupMetadata};
 pub use dead_letters::{DeadLetters, Entry, Place, Redriven, StoredDeadLetter};
@@ -40,6 +41,7 @@ pub use embedded::EmbeddedBroker;
 pub use permissions::check_permissions;
 pub use producer::Producer;
 pub use properties::{PropertyError, check_property, is_secret};
+pub use record_limits::{Indivisible, RecordLimits};
 pub use settings::{DeadLetterPayload, Settings, Topics};
 pub use topics::{CheckError, ClusterInfo, TopicProblem, check_topics, connect};
 pub use writer::Writer;

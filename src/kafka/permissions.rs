@@ -21,6 +21,7 @@ use super::context::{self, Logging};
 use super::group::locked;
 use super::login::Login;
 use super::producer::Producer;
+use super::record_limits::RecordLimits;
 use super::settings::{DeadLetterPayload, Settings, Topics};
 use super::topics::{CheckError, TopicProblem};
 use super::{errors, properties};
@@ -124,7 +125,7 @@ impl Asked<'_> {
     /// Write on topics.
     fn to_write(&self) -> Result<BTreeSet<String>, CheckError> {
         let Topics { bundles, dead_letters, changelog, .. } = self.topics;
-        let mut config = self.settings.producer(0, false);
+        let mut config = self.settings.producer(0, false, &RecordLimits::unasked(self.settings));
         config.set("enable.idempotence", "false").set("acks", "2").set("message.timeout.ms", "10000");
         let verdicts = Verdicts { login: Login::of(self.settings), of: Mutex::default() };
         let client = BaseProducer::from_config_and_context(&config, verdicts).map_err(|error| not_made(&error))?;
@@ -156,7 +157,14 @@ impl Asked<'_> {
     fn to_register(&self) -> Result<Option<String>, CheckError> {
         let settings = Settings { instance: INSTANCE.to_owned(), ..self.settings.clone() };
         let guarantee = ProcessingGuarantee::ExactlyOnce;
-        let producer = Producer::new(&settings, self.topics, 0, guarantee, DeadLetterPayload::Drop);
+        let producer = Producer::new(
+            &settings,
+            self.topics,
+            0,
+            guarantee,
+            DeadLetterPayload::Drop,
+            RecordLimits::unasked(&settings),
+        );
         let mut producer =
             producer.map_err(|error| CheckError::Wrong(vec![TopicProblem::Client(error.to_string())]))?;
         loop {

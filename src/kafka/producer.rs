@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, PurgeConfig};
 use tracing::warn;
 
 use super::client::{Deadline, call_within, drop_within};
 use super::consumer::GroupMetadata;
+use super::record_limits::RecordLimits;
 use super::settings::{DeadLetterPayload, Settings, Topics};
 use super::transaction::{self, Deliveries};
-use super::{context, errors, offsets, records};
+use super::{context, errors, offsets, record_limits, records};
 use crate::ids::{Offset, Partition};
 use crate::task::DeadLetter;
 use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee, QueuedBytes};
@@ -36,20 +37,21 @@ pub struct Producer {
     client: Option<Arc<BaseProducer<Deliveries>>>,
     group: String,
     /// For another client in its place.
-    config: ClientConfig,
+    settings: Settings,
+    slot: usize,
     /// Its `client.id`, which a transactional one also is known by.
     id: String,
     topics: Topics,
     guarantee: ProcessingGuarantee,
     payload: DeadLetterPayload,
-    /// A dead letter over this goes without its payload.
-    dead_letter_bytes: usize,
+    /// What the topics take, as far as it is known.
+    limits: RecordLimits,
     /// No single call waits longer: past it the broker has given the transaction up too.
     timeout: Duration,
 }
 
 impl Producer {
-    /// The producer of worker `slot` of this process. Connects in the background.
+    /// The producer of worker `slot` of this process, of records within `limits`. Connects in the background.
     ///
     /// # Errors
     /// `Fatal` when the client can't be made.
@@ -59,17 +61,19 @@ impl Producer {
         slot: usize,
         guarantee: ProcessingGuarantee,
         payload: DeadLetterPayload,
+        limits: RecordLimits,
     ) -> Result<Self, BrokerError> {
-        let config = settings.producer(slot, guarantee == ProcessingGuarantee::ExactlyOnce);
+        let config = settings.producer(slot, guarantee == ProcessingGuarantee::ExactlyOnce, &limits);
         Ok(Self {
             client: Some(Arc::new(made(&config, Deliveries::of(settings))?)),
             group: settings.group_id.clone(),
             id: config.get("client.id").unwrap_or_default().to_owned(),
-            config,
+            settings: settings.clone(),
+            slot,
             topics: topics.clone(),
             guarantee,
             payload,
-            dead_letter_bytes: settings.dead_letter_bytes(),
+            limits,
             timeout: settings.transaction_timeout(),
         })
     }
@@ -99,15 +103,17 @@ impl Producer {
         queued.map_err(|error| refused(self.client(), topic, &error))
     }
 
-    /// Puts another client in the place of one that librdkafka has given up: where the broker refuses every topic of a
-    /// transaction it never begins there, and librdkafka takes the answer to its abort for fatal.
+    /// Puts another client in the place of this one: with other limits, or because librdkafka has given it up: where the
+    /// broker refuses every topic of a transaction it never begins there, and librdkafka takes the answer to its abort for
+    /// fatal.
     fn renew(&mut self, deadline: Deadline) -> Result<(), BrokerError> {
         let context = Arc::clone(self.client().context());
         if let Some(client) = self.client.take() {
             drop_within(client, CLOSE_TIMEOUT, "producer");
         }
         let deliveries = context.renewed();
-        self.client = Some(Arc::new(made(&self.config, deliveries)?));
+        let config = self.settings.producer(self.slot, self.is_transactional(), &self.limits);
+        self.client = Some(Arc::new(made(&config, deliveries)?));
         loop {
             match crate::worker::Producer::init_transactions(self) {
                 Err(BrokerError::Retriable(_)) if !deadline.passed() => {}
@@ -118,27 +124,38 @@ impl Producer {
     }
 
     fn send_dead_letter(&self, letter: &DeadLetter) -> Result<(), BrokerError> {
-        let mut payload = self.payload;
-        // Its headers can make a record too large that was not: rather without its payload than not at all.
-        if payload == DeadLetterPayload::Keep && records::dead_letter_bytes(letter) > self.dead_letter_bytes {
-            payload = DeadLetterPayload::Drop;
-            let message = "dead letter is too large to copy and is written without its payload";
+        let fitted = records::fitted(letter, &self.topics.events, self.payload, self.limits.dead_letters);
+        if fitted.is_cut {
+            let message = "dead letter is too large for its topic and is cut";
             if let Some(repeated) = context::admit(message) {
                 let (partition, offset) = (letter.partition, letter.offset);
-                warn!(%partition, %offset, bytes = letter.payload.len(), repeated, "{message}");
+                warn!(%partition, %offset, bytes = letter.bytes(), repeated, "{message}");
             }
         }
         self.queue(BaseRecord {
             topic: &self.topics.dead_letters,
             partition: None,
-            payload: (payload == DeadLetterPayload::Keep).then_some(letter.payload.as_slice()),
-            key: letter.key.as_deref(),
+            payload: fitted.payload,
+            key: fitted.key,
             // Not the record's own: it may be one that this topic refuses, which would fail every commit for ever, or one
             // that its retention has passed already. It stands in a header.
             timestamp: None,
-            headers: Some(records::dead_letter_headers(letter, &self.topics.events, payload)),
+            headers: Some(fitted.headers),
             delivery_opaque: (),
         })
+    }
+
+    /// Ends an abort. Where a record was refused for its size, the next ones are smaller, and so are the batches.
+    fn aborted(&mut self, deadline: Deadline) -> Result<(), BrokerError> {
+        let batch = self.limits.batch();
+        self.learn_limit();
+        if self.limits.batch() < batch { self.renew(deadline) } else { Ok(()) }
+    }
+
+    fn learn_limit(&mut self) {
+        if let Some((Code::MessageSizeTooLarge, topic)) = self.client().context().take_failure() {
+            self.limits.halve(&topic, &self.topics);
+        }
     }
 }
 
@@ -177,11 +194,13 @@ impl crate::worker::Producer for Producer {
     fn send(&mut self, record: Outgoing<'_>) -> Result<(), BrokerError> {
         transaction::verdict(self.client())?;
         match record {
-            Outgoing::Bundle(bundle) => self.queue(
-                BaseRecord::to(&self.topics.bundles)
-                    .key(bundle.session_id.as_str().as_bytes())
-                    .payload(bundle.json.as_slice()),
-            ),
+            Outgoing::Bundle(bundle) => {
+                let key = bundle.session_id.as_str().as_bytes();
+                let mut records = bundle.records(record_limits::room(self.limits.bundles, key.len()));
+                records.try_for_each(|record| {
+                    self.queue(BaseRecord::to(&self.topics.bundles).key(key).payload(&record[..]))
+                })
+            }
             Outgoing::Changelog(partition, entry) => self.queue(BaseRecord {
                 payload: entry.value.as_deref(),
                 ..BaseRecord::to(&self.topics.changelog).partition(partition.0).key(entry.key.as_slice())
@@ -224,7 +243,7 @@ impl crate::worker::Producer for Producer {
 
     fn commit(&mut self) -> Result<(), BrokerError> {
         let deadline = Deadline::after(self.timeout);
-        if !transaction::settle(self.client(), deadline) {
+        if !transaction::delivered(self.client(), deadline) {
             transaction::verdict(self.client())?;
             let waited = self.timeout.as_millis();
             return Err(BrokerError::Abortable(format!("records were not delivered within {waited} ms")));
@@ -255,14 +274,15 @@ impl crate::worker::Producer for Producer {
         if !self.is_transactional() {
             self.client().purge(PurgeConfig::default().queue());
             transaction::settle(self.client(), deadline);
-            self.client().context().take_failure();
-            return Ok(());
+            return self.aborted(deadline);
         }
         // The first call purges the queue in a way that keeps the sequence of records whole, which a purge from here
-        // would not; it can't finish before the reports of that are read, so it is called again after.
+        // would not; it can't finish before the reports of that are read, so it is called again after. Soon, for records that
+        // were on their way come back to the queue, and only the next call purges them.
         loop {
             let result = self.client().abort_transaction(ABORT_TRY.min(deadline.remaining()));
             if result.as_ref().is_err_and(errors::has_nothing_open) {
+                self.learn_limit();
                 return self.renew(deadline);
             }
             match result.map_err(|error| errors::transaction("abort transaction", &error)) {
@@ -270,12 +290,10 @@ impl crate::worker::Producer for Producer {
                     if deadline.passed() {
                         return Err(BrokerError::Fatal(text));
                     }
-                    transaction::settle(self.client(), deadline);
+                    transaction::settle(self.client(), Deadline::after(ABORT_TRY.min(deadline.remaining())));
                 }
-                result => {
-                    self.client().context().take_failure();
-                    return result;
-                }
+                Ok(()) => return self.aborted(deadline),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -301,6 +319,11 @@ fn explained(client: &BaseProducer<Deliveries>, call: &str, error: &KafkaError) 
             let refused = client.context().take_refused();
             BrokerError::Denied(refused.map_or(text.clone(), |topic| format!("{text}, and lacks it on {topic}")))
         }
+        // Mostly because of a delivery that failed, which says more.
+        BrokerError::Abortable(text) => {
+            client.poll(LOG_PAUSE);
+            transaction::verdict(client).err().unwrap_or(BrokerError::Abortable(text))
+        }
         other => other,
     }
 }
@@ -311,7 +334,10 @@ fn refused(client: &BaseProducer<Deliveries>, topic: &str, error: &KafkaError) -
         return verdict;
     }
     match error.rdkafka_error_code() {
-        Some(code) => transaction::delivery(code, format!("topic {topic}: {code}")),
+        Some(code) => {
+            client.context().note_failure(code, topic);
+            transaction::delivery(code, topic)
+        }
         None => errors::other("send", error),
     }
 }

@@ -8,6 +8,7 @@ use rdkafka::producer::BaseProducer;
 use thiserror::Error;
 
 use super::context::Logging;
+use super::record_limits::RecordLimits;
 use super::settings::Settings;
 use super::transaction::Deliveries;
 
@@ -117,7 +118,7 @@ impl Settings {
     /// Makes both clients, which reads certificates and weighs properties against each other; then drops them.
     fn check_together(&self) -> Option<PropertyError> {
         let mut consumer = self.consumer(0);
-        let mut producer = self.producer(0, true);
+        let mut producer = self.producer(0, true, &RecordLimits::unasked(self));
         for config in [&mut consumer, &mut producer] {
             config.remove("bootstrap.servers").remove("group.id");
         }

@@ -16,6 +16,7 @@ use super::client::Deadline;
 use super::context::Logging;
 use super::probe::Probe;
 use super::properties;
+use super::record_limits::{Indivisible, RecordLimits};
 use super::settings::{Settings, Topics};
 
 /// Time that a question to a broker needs at most, if it is to be answered at all.
@@ -58,6 +59,11 @@ pub enum TopicProblem {
     Refused { topic: String, reason: String, rights: &'static str },
     #[error("{0}")]
     Denied(String),
+    #[error(
+        "topic {topic} has max.message.bytes={bytes}, and one record of it may need {needed}: raise it to that, or lower \
+         text_bytes, stages, interval_values or error_codes in [limits]"
+    )]
+    RecordsTooSmall { topic: String, bytes: usize, needed: usize },
     #[error("topic {topic} can't be created: {reason}")]
     NotCreated { topic: String, reason: String },
     #[error("the kafka client can't be made: {0}")]
@@ -100,11 +106,18 @@ pub fn connect(settings: &Settings, timeout: Duration) -> Result<ClusterInfo, Ch
 }
 
 /// Checks the four topics, and makes those that are missing where `topics.create` allows it. The embedded broker does not
-/// answer questions about a topic's configuration: with `embedded` they are not asked.
+/// answer questions about a topic's configuration: with `embedded` they are not asked. `indivisible` is what the topics
+/// have to take. Returns what they take.
 ///
 /// # Errors
 /// `Unavailable` when the broker does not answer within `timeout`, `Wrong` with everything that must be mended.
-pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeout: Duration) -> Result<(), CheckError> {
+pub fn check_topics(
+    settings: &Settings,
+    topics: &Topics,
+    indivisible: Indivisible,
+    embedded: bool,
+    timeout: Duration,
+) -> Result<RecordLimits, CheckError> {
     wrong(shared_names(topics))?;
     let deadline = Deadline::after(timeout);
     let admin = admin(settings)?;
@@ -129,6 +142,7 @@ pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeou
 
     let partitions = |topic: &str| found.get(topic).copied().flatten().unwrap_or(0);
     let mut problems = Vec::new();
+    let mut limits = RecordLimits::unasked(settings);
     let (events, changelog) = (partitions(&topics.events), partitions(&topics.changelog));
     if events != changelog {
         problems.push(TopicProblem::Partitions {
@@ -145,12 +159,16 @@ pub fn check_topics(settings: &Settings, topics: &Topics, embedded: bool, timeou
                 "the embedded broker can't describe topics: cleanup.policy is not checked"
             );
         }
-        Some(admin) => problems.extend(cleanup_problem(settings, topics, &admin, deadline)?),
+        Some(admin) => {
+            problems.extend(cleanup_problem(settings, topics, &admin, deadline)?);
+            limits = RecordLimits::ask(settings, topics, &admin, deadline);
+            problems.extend(limits.problems(topics, indivisible));
+        }
         None => {
             warn!(topic = topics.changelog, "cleanup.policy is not checked: it can't be asked for with OAUTHBEARER")
         }
     }
-    wrong(problems)
+    wrong(problems).map(|()| limits)
 }
 
 /// The client for what only an admin client can do; none where it could never log in.

@@ -23,6 +23,7 @@ const LOOK: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct Deliveries {
     pub(super) login: Login,
+    /// The code and the topic.
     failed: Mutex<Option<(Code, String)>>,
     /// The last topic that a transaction may not write to.
     refused: Mutex<Option<String>>,
@@ -44,6 +45,12 @@ impl Deliveries {
     /// The first failure since it was last taken.
     pub(super) fn take_failure(&self) -> Option<(Code, String)> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Notes a record that could not be queued or delivered.
+    pub(super) fn note_failure(&self, code: Code, topic: &str) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert_with(|| (code, topic.to_owned()));
     }
 
     /// The topic that was refused since it was last taken; its name comes by polling.
@@ -92,8 +99,7 @@ impl ProducerContext for Deliveries {
         if matches!(code, Code::PurgeQueue | Code::PurgeInflight) {
             return;
         }
-        let text = format!("topic {}: {code}", message.topic());
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((code, text));
+        self.note_failure(code, message.topic());
     }
 }
 
@@ -124,6 +130,18 @@ pub(super) fn enqueue(
     }
 }
 
+/// Waits until every queued record is delivered, or one has failed: what is behind it in a transaction waits for the abort.
+/// Whether all are.
+pub(super) fn delivered(producer: &BaseProducer<Deliveries>, deadline: Deadline) -> bool {
+    while producer.in_flight_count() > 0 {
+        if deadline.passed() || producer.context().failure().is_some() {
+            return false;
+        }
+        producer.poll(LOOK);
+    }
+    true
+}
+
 /// Waits until every queued record is delivered or has failed; whether it came to that.
 pub(super) fn settle(producer: &BaseProducer<Deliveries>, deadline: Deadline) -> bool {
     while producer.in_flight_count() > 0 {
@@ -150,17 +168,18 @@ pub(super) fn verdict(producer: &BaseProducer<Deliveries>) -> Result<(), BrokerE
     }
     match producer.context().failure() {
         None => Ok(()),
-        Some((code, text)) => Err(delivery(code, text)),
+        Some((code, topic)) => Err(delivery(code, &topic)),
     }
 }
 
 /// A record that could not be queued or delivered.
-pub(super) fn delivery(code: Code, text: String) -> BrokerError {
+pub(super) fn delivery(code: Code, topic: &str) -> BrokerError {
+    let text = format!("topic {topic}: {code}");
     match code {
-        // The same record would fail again.
-        Code::MessageSizeTooLarge => {
-            BrokerError::Fatal(format!("{text}: raise max.message.bytes of the topic, or lower limits.bundle_bytes"))
-        }
+        Code::MessageSizeTooLarge => BrokerError::TooLarge(format!(
+            "{text}: raise max.message.bytes of the topic; until then bundles come in smaller parts and dead letters are cut \
+             further, but what is one record of the changelog waits"
+        )),
         Code::TopicAuthorizationFailed => BrokerError::Denied(format!("{text}: the principal needs Write on it")),
         _ => BrokerError::Abortable(text),
     }

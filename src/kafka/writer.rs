@@ -6,6 +6,7 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::producer::{BaseProducer, BaseRecord};
 
 use super::client::{Deadline, drop_within};
+use super::record_limits::RecordLimits;
 use super::settings::Settings;
 use super::transaction::{self, Deliveries};
 use super::{errors, records};
@@ -28,7 +29,8 @@ impl Writer {
     /// # Errors
     /// `Fatal` when the client can't be made.
     pub fn new(settings: &Settings) -> Result<Self, BrokerError> {
-        let client = BaseProducer::from_config_and_context(&settings.producer(0, false), Deliveries::of(settings))
+        let config = settings.producer(0, false, &RecordLimits::unasked(settings));
+        let client = BaseProducer::from_config_and_context(&config, Deliveries::of(settings))
             .map_err(|error| errors::creation("writer", &error))?;
         Ok(Self { client: Some(client) })
     }
@@ -57,7 +59,7 @@ impl Writer {
         };
         transaction::enqueue(self.client(), record, Deadline::after(QUEUE_TIMEOUT)).map_err(|error| {
             match error.rdkafka_error_code() {
-                Some(code) => transaction::delivery(code, format!("topic {topic}: {code}")),
+                Some(code) => transaction::delivery(code, topic),
                 None => errors::other("send", &error),
             }
         })

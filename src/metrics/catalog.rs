@@ -36,6 +36,7 @@ pub(super) struct Catalog {
     pub commits: IntCounter,
     pub commit_duration: Histogram,
     pub aborts: IntCounterVec,
+    pub refused_for_size: IntCounter,
     pub changelog_records: IntCounter,
     pub changelog_bytes: IntCounter,
     pub restored_snapshots: IntCounter,
@@ -113,6 +114,10 @@ impl Catalog {
                 "duplex_aborts_total",
                 "Transactions given up, by the step that failed; their records are processed again.",
                 &["step"],
+            ),
+            refused_for_size: to.counter(
+                "duplex_refused_for_size_total",
+                "Transactions given up because a topic refused a record for its size.",
             ),
             changelog_records: to.counter("duplex_changelog_records_total", "Records written to the changelog."),
             changelog_bytes: to.counter("duplex_changelog_bytes_total", "Bytes written to the changelog."),

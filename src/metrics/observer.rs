@@ -137,6 +137,10 @@ impl Observer for WorkerObserver {
         }
     }
 
+    fn refused_for_size(&mut self) {
+        self.metrics.catalog().refused_for_size.inc();
+    }
+
     fn aborted(&mut self, at: Step) {
         self.metrics.catalog().aborts.with_label_values(&[at.as_str()]).inc();
     }

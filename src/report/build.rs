@@ -51,6 +51,9 @@ pub enum ReportError {
 
 #[derive(Deserialize)]
 struct Bundle<'a> {
+    /// Of a bundle of several records; only the first part has the session's metrics.
+    #[serde(default)]
+    part: usize,
     #[serde(borrow)]
     request_metrics: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -86,16 +89,18 @@ impl Report {
         Ok(Self { requests, sessions, others })
     }
 
-    /// Adds a bundle's rows.
+    /// Adds a bundle's rows, or those of a part of one.
     ///
     /// # Errors
     /// When it is no bundle.
     pub fn add_bundle(&mut self, json: &str) -> Result<(), ReportError> {
         let bundle: Bundle<'_> = serde_json::from_str(json).map_err(ReportError::InvalidJson)?;
         let requests = bundle.request_metrics.ok_or(ReportError::MissingKey("request_metrics"))?;
-        let session = bundle.session_metrics.ok_or(ReportError::MissingKey("session_metrics"))?;
         let requests = rows("request_metrics", requests)?;
-        self.sessions.push(Row::of(session).ok_or(ReportError::NotARow("session_metrics"))?);
+        if bundle.part == 0 {
+            let session = bundle.session_metrics.ok_or(ReportError::MissingKey("session_metrics"))?;
+            self.sessions.push(Row::of(session).ok_or(ReportError::NotARow("session_metrics"))?);
+        }
         self.requests.extend(requests);
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! What one commit carries: everything that must be exactly once is in a [`CommitBatch`].
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::bundle::SessionMeasures;
-use crate::collector::EndReason;
-use crate::ids::{Offset, Partition, SessionId};
+use super::changelog::Key;
+use crate::bundle::{Cuts, SessionMeasures};
+use crate::collector::{EndReason, Limits};
+use crate::ids::{MAX_SESSION_ID_BYTES, Offset, Partition, SessionId};
 use crate::time::Timestamp;
 use crate::wire::{DeadLetterReason, EventClass};
 
@@ -36,8 +38,23 @@ pub struct FinishedSession {
 pub struct Bundle {
     pub session_id: SessionId,
     pub end_reason: EndReason,
-    /// The bundle as it is written: one JSON object, no newline.
+    /// The whole bundle: one JSON object, no newline.
     pub json: Vec<u8>,
+    /// Where it may be cut.
+    pub cuts: Cuts,
+}
+
+impl Bundle {
+    /// The values of its records, in order, none over `max_bytes` unless a single row or the rest beside the rows is.
+    pub fn records(&self, max_bytes: usize) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        self.cuts.parts(&self.json, max_bytes)
+    }
+}
+
+/// Bytes of the largest key and value that a session within `limits` makes in the changelog.
+#[must_use]
+pub fn largest_entry(limits: &Limits) -> usize {
+    limits.largest_snapshot() + Key::Response("", 0).encode().len() + MAX_SESSION_ID_BYTES
 }
 
 /// One record of the compacted changelog; no value is a tombstone.
@@ -59,6 +76,16 @@ pub struct DeadLetter {
     pub key: Option<Vec<u8>>,
     pub payload: Vec<u8>,
     pub headers: Vec<(String, Option<Vec<u8>>)>,
+}
+
+impl DeadLetter {
+    /// Bytes of the record's key, value and headers.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let header = |(name, value): &(String, Option<Vec<u8>>)| name.len() + value.as_ref().map_or(0, Vec::len);
+        let headers: usize = self.headers.iter().map(header).sum();
+        self.key.as_ref().map_or(0, Vec::len) + self.payload.len() + headers
+    }
 }
 
 /// What became of an event.

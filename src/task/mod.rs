@@ -14,7 +14,8 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome};
+pub use crate::bundle::largest_piece;
+pub use batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome, largest_entry};
 pub use changelog::{ChangelogState, ClosedMarker, Key};
 pub use checkpoint::{Checkpoint, CommittedOffset, RestoreError};
 pub use partition::{PartitionTask, StateSize};

@@ -168,7 +168,7 @@ impl PartitionTask {
                 let id = id.as_str();
                 // Without transactions a crash can come between any two: a head's parts are there before it, and go after.
                 changelog.extend(responses.into_iter().map(|(index, part)| Key::Response(id, index).put_bytes(part)));
-                changelog.extend(held.map(|(index, part)| Key::Held(id, index).put_bytes(part)));
+                changelog.extend(held.into_iter().map(|(index, part)| Key::Held(id, index).put_bytes(part)));
                 changelog.push(Key::Session(id).put_bytes(head));
                 changelog.extend((0..released).map(|index| Key::Held(id, index).tombstone()));
                 open.in_changelog = Some(open.session.response_count());
@@ -304,7 +304,7 @@ impl PartitionTask {
         let ended_at = session.ended_at(reason, now, &self.settings);
         let held = session.held_snapshots();
         session.finish(&self.settings);
-        let assembled = assemble(&session, reason, &self.source, self.settings.limits.bundle_bytes);
+        let assembled = assemble(&session, reason, &self.source);
         let pending = &mut self.pending;
         let recorded = pending.changelog.len();
         if let Some(responses) = in_changelog.filter(|_| !fault::is_on(Fault::KeepFinishedSession)) {
@@ -325,7 +325,12 @@ impl PartitionTask {
         let records = 2 + in_changelog.unwrap_or(0) as usize + held as usize;
         pending.bytes += (TOMBSTONE_BYTES + id.as_str().len()) * records;
         pending.finished.push(FinishedSession { ended_at, measures: assembled.measures });
-        pending.bundles.push(Bundle { session_id: id.clone(), end_reason: reason, json: assembled.json });
+        pending.bundles.push(Bundle {
+            session_id: id.clone(),
+            end_reason: reason,
+            json: assembled.json,
+            cuts: assembled.cuts,
+        });
         while self.closed.bytes() > self.settings.limits.marker_bytes()
             && let Some((id, marker)) = self.closed.pop_oldest()
         {

@@ -13,6 +13,7 @@ use crate::wire::{DeadLetterReason, EventClass};
 
 mod cost;
 mod eviction;
+mod sizes;
 mod torn;
 
 /// A task with a producer's hand on it: offsets count up, time is told.

@@ -25,6 +25,9 @@ pub enum BrokerError {
     /// it may be given later.
     #[error("{0}")]
     Denied(String),
+    /// A topic refused a record for its size. As `Abortable`: what is sent there next is smaller.
+    #[error("{0}")]
+    TooLarge(String),
     /// Another producer has this `transactional.id`, or the member left its group: this worker must end.
     #[error("fenced: {0}")]
     Fenced(String),
@@ -251,6 +254,8 @@ pub trait Observer {
     fn committed(&mut self, commit: &Committed<'_>);
     /// A transaction was given up at this step; its records are processed again.
     fn aborted(&mut self, at: Step);
+    /// A record was refused for its size.
+    fn refused_for_size(&mut self) {}
     /// A rebalance was answered: the group has said what this member owns, be it nothing.
     fn joined(&mut self);
     /// A task changed state; `restored` are the changelog records read so far.

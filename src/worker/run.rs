@@ -422,8 +422,10 @@ where
     /// Gives up a transaction: its tasks are ahead of what the broker has, so they are restored anew.
     fn abort(&mut self, failed: commit::Failed) -> Result<(), WorkerError> {
         let commit::Failed { step, cause } = failed;
-        if !matches!(cause, BrokerError::Abortable(_) | BrokerError::Retriable(_) | BrokerError::Denied(_)) {
-            return Err(cause.into());
+        match cause {
+            BrokerError::Abortable(_) | BrokerError::Retriable(_) | BrokerError::Denied(_) => {}
+            BrokerError::TooLarge(_) => self.observer.refused_for_size(),
+            cause => return Err(cause.into()),
         }
         let pause = self.backoff.failed(self.clock.monotonic());
         let pause_ms = pause.as_millis();

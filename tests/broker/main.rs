@@ -13,6 +13,7 @@ mod privacy;
 mod runs;
 mod service;
 mod silence;
+mod sizes;
 mod state;
 mod topics;
 mod transport;

@@ -13,7 +13,7 @@ fn read(reader: &mut BundleReader) -> Vec<String> {
     let start = Instant::now();
     while !reader.caught_up() {
         assert!(start.elapsed() < PATIENCE);
-        reader.poll(TICK, &mut |bundle, _| read.push(String::from_utf8(bundle.to_vec()).unwrap())).unwrap();
+        reader.poll(TICK, &mut |record| read.push(String::from_utf8(record.value.to_vec()).unwrap())).unwrap();
     }
     read.sort();
     read
@@ -23,7 +23,7 @@ fn read(reader: &mut BundleReader) -> Vec<String> {
 #[ignore = "needs KAFKA_BOOTSTRAP"]
 fn what_was_written_since_a_time_and_what_was_before_are_the_whole_topic_each_record_once() {
     let (settings, topics) = cluster("since", 6, &[]);
-    check_topics(&settings, &topics, false, PATIENCE).unwrap();
+    check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE).unwrap();
     let now = SystemClock::new().now();
     let mut writer = Writer::new(&settings).unwrap();
     let mut write = |what: &str, count: usize, at: Timestamp| -> Vec<String> {
@@ -53,7 +53,7 @@ fn what_was_written_since_a_time_and_what_was_before_are_the_whole_topic_each_re
     let start = Instant::now();
     while rest.len() < later.len() + 1 {
         assert!(start.elapsed() < PATIENCE, "{rest:?}");
-        reader.poll(TICK, &mut |bundle, _| rest.push(String::from_utf8(bundle.to_vec()).unwrap())).unwrap();
+        reader.poll(TICK, &mut |record| rest.push(String::from_utf8(record.value.to_vec()).unwrap())).unwrap();
     }
     rest.sort();
     assert_eq!(rest[..later.len()], later);

@@ -24,7 +24,9 @@ fn a_group_coordinator_that_died_ends_the_worker_and_does_not_hold_it_for_ever()
         properties: BTreeMap::from([("transaction.timeout.ms".into(), TIMEOUT.as_millis().to_string())]),
     };
     let guarantee = ProcessingGuarantee::ExactlyOnce;
-    let mut producer = Producer::new(&settings, &topics, 0, guarantee, DeadLetterPayload::Keep).unwrap();
+    let mut producer =
+        Producer::new(&settings, &topics, 0, guarantee, DeadLetterPayload::Keep, RecordLimits::unasked(&settings))
+            .unwrap();
     producer.init_transactions().unwrap();
     let member = BaseConsumer::from_config(&settings.consumer(0)).unwrap();
     let group = GroupMetadata(Arc::new(member.group_metadata().unwrap()));

@@ -63,7 +63,15 @@ impl Cluster {
     }
 
     fn producer(&self, guarantee: ProcessingGuarantee) -> Producer {
-        let mut producer = Producer::new(&self.settings, &self.topics, 0, guarantee, DeadLetterPayload::Keep).unwrap();
+        let mut producer = Producer::new(
+            &self.settings,
+            &self.topics,
+            0,
+            guarantee,
+            DeadLetterPayload::Keep,
+            RecordLimits::unasked(&self.settings),
+        )
+        .unwrap();
         producer.init_transactions().unwrap();
         producer
     }
@@ -132,7 +140,12 @@ impl Member {
 }
 
 fn bundle(session: &str) -> Bundle {
-    Bundle { session_id: session.into(), end_reason: EndReason::Closed, json: format!("{{\"{session}\":1}}").into() }
+    Bundle {
+        session_id: session.into(),
+        end_reason: EndReason::Closed,
+        json: format!("{{\"{session}\":1}}").into(),
+        cuts: Default::default(),
+    }
 }
 
 fn entry(key: &str, value: Option<&str>) -> ChangelogEntry {
@@ -371,7 +384,7 @@ fn a_transaction_writes_all_topics_and_takes_a_few_milliseconds() {
     let start = Instant::now();
     while !reader.caught_up() {
         assert!(start.elapsed() < PATIENCE);
-        reader.poll(TICK, &mut |_, _| read += 1).unwrap();
+        reader.poll(TICK, &mut |_| read += 1).unwrap();
     }
     assert_eq!(read, 21 * 20);
 }
@@ -409,7 +422,7 @@ fn at_least_once_writes_without_transactions_and_commits_offsets_by_the_consumer
 
 #[test]
 fn a_dead_letter_keeps_its_record_and_says_where_it_came_from() {
-    let keep = records::dead_letter_headers(&dead_letter(), "events", DeadLetterPayload::Keep);
+    let keep = records::fitted(&dead_letter(), "events", DeadLetterPayload::Keep, 1_000_000).headers;
     let shown = |headers: &rdkafka::message::OwnedHeaders| -> Vec<String> {
         use rdkafka::message::Headers as _;
         headers
@@ -429,27 +442,16 @@ fn a_dead_letter_keeps_its_record_and_says_where_it_came_from() {
     ];
     assert_eq!(shown(&keep), expected);
     expected.push("duplex.dead_letter.payload_bytes=8");
-    let dropped = records::dead_letter_headers(&dead_letter(), "events", DeadLetterPayload::Drop);
+    let dropped = records::fitted(&dead_letter(), "events", DeadLetterPayload::Drop, 1_000_000).headers;
     assert_eq!(shown(&dropped), expected);
-}
-
-#[test]
-fn a_dead_letter_that_is_too_large_to_copy_is_written_without_its_payload() {
-    let cluster = Cluster::start(1, &[]);
-    let mut producer = cluster.producer(ProcessingGuarantee::AtLeastOnce);
-    let letter = DeadLetter { payload: vec![b'x'; 1_000_000], ..dead_letter() };
-    producer.begin().unwrap();
-    producer.send(Outgoing::DeadLetter(&letter)).unwrap();
-    producer.commit().unwrap();
-    let too_large = Bundle { json: vec![b'x'; 20 << 20], ..bundle("s") };
-    assert!(matches!(producer.send(Outgoing::Bundle(&too_large)), Err(BrokerError::Fatal(_))));
 }
 
 #[test]
 fn topics_are_checked_before_the_start() {
     let cluster = Cluster::start(2, &[]);
-    let check = |topics: &Topics, embedded| check_topics(&cluster.settings, topics, embedded, PATIENCE);
-    assert_eq!(check(&cluster.topics, true), Ok(()));
+    let check =
+        |topics: &Topics, embedded| check_topics(&cluster.settings, topics, Indivisible::default(), embedded, PATIENCE);
+    assert_eq!(check(&cluster.topics, true), Ok(RecordLimits::unasked(&cluster.settings)));
     cluster.broker.create_topic("three", 3).unwrap();
     let unequal = Topics { changelog: "three".into(), ..cluster.topics.clone() };
     let error = check(&unequal, true).unwrap_err().to_string();
@@ -468,7 +470,10 @@ fn topics_are_checked_before_the_start() {
     let nobody = Settings { bootstrap_servers: "127.0.0.1:1".into(), ..cluster.settings.clone() };
     let timeout = Duration::from_millis(300);
     assert!(matches!(connect(&nobody, timeout), Err(CheckError::Unavailable { .. })));
-    assert!(matches!(check_topics(&nobody, &cluster.topics, false, timeout), Err(CheckError::Unavailable { .. })));
+    assert!(matches!(
+        check_topics(&nobody, &cluster.topics, Indivisible::default(), false, timeout),
+        Err(CheckError::Unavailable { .. })
+    ));
 }
 
 #[test]

@@ -26,7 +26,15 @@ fn records_that_no_broker_takes_wait_in_the_queue_until_they_are_given_up() {
         properties: BTreeMap::new(),
     };
     let guarantee = ProcessingGuarantee::AtLeastOnce;
-    let mut producer = Producer::new(&settings, &Topics::default(), 0, guarantee, DeadLetterPayload::Keep).unwrap();
+    let mut producer = Producer::new(
+        &settings,
+        &Topics::default(),
+        0,
+        guarantee,
+        DeadLetterPayload::Keep,
+        RecordLimits::unasked(&settings),
+    )
+    .unwrap();
     let queued = producer.queued();
     assert_eq!(queued.get(), 0);
     producer.begin().unwrap();

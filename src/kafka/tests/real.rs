@@ -28,8 +28,15 @@ pub fn cluster(name: &str, partitions: i32, properties: &[(&str, &str)]) -> (Set
 }
 
 pub fn producer(settings: &Settings, topics: &Topics, slot: usize) -> Producer {
-    let mut producer =
-        Producer::new(settings, topics, slot, ProcessingGuarantee::ExactlyOnce, DeadLetterPayload::Keep).unwrap();
+    let mut producer = Producer::new(
+        settings,
+        topics,
+        slot,
+        ProcessingGuarantee::ExactlyOnce,
+        DeadLetterPayload::Keep,
+        RecordLimits::unasked(settings),
+    )
+    .unwrap();
     producer.init_transactions().unwrap();
     producer
 }
@@ -40,7 +47,7 @@ fn bundles(settings: &Settings, topics: &Topics) -> Vec<String> {
     let start = Instant::now();
     while !reader.caught_up() {
         assert!(start.elapsed() < PATIENCE);
-        reader.poll(TICK, &mut |json, _| read.push(String::from_utf8(json.to_vec()).unwrap())).unwrap();
+        reader.poll(TICK, &mut |record| read.push(String::from_utf8(record.value.to_vec()).unwrap())).unwrap();
     }
     read.sort();
     read
@@ -66,15 +73,21 @@ fn member(settings: &Settings, topics: &Topics, slot: usize) -> Member {
 fn topics_are_created_checked_and_refused() {
     let (settings, topics) = cluster("create", 3, &[]);
     let missing = Topics { create: false, ..topics.clone() };
-    let error = check_topics(&settings, &missing, false, PATIENCE).unwrap_err();
+    let error = check_topics(&settings, &missing, Indivisible::default(), false, PATIENCE).unwrap_err();
     assert!(matches!(&error, CheckError::Wrong(all) if all.len() == 4), "{error}");
-    assert_eq!(check_topics(&settings, &topics, false, PATIENCE), Ok(()));
-    assert_eq!(check_topics(&settings, &topics, false, PATIENCE), Ok(()));
+    assert_eq!(
+        check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE),
+        Ok(RecordLimits::unasked(&settings))
+    );
+    assert_eq!(
+        check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE),
+        Ok(RecordLimits::unasked(&settings))
+    );
     let info = connect(&settings, PATIENCE).unwrap();
     assert_eq!((info.brokers, info.topics[&topics.changelog]), (1, 3));
     assert!(info.cluster_id.is_some());
     let deleting = Topics { changelog: topics.bundles.clone(), bundles: topics.changelog.clone(), ..topics };
-    let error = check_topics(&settings, &deleting, false, PATIENCE).unwrap_err();
+    let error = check_topics(&settings, &deleting, Indivisible::default(), false, PATIENCE).unwrap_err();
     assert!(error.to_string().contains("has cleanup.policy=delete"), "{error}");
 }
 
@@ -82,7 +95,7 @@ fn topics_are_created_checked_and_refused() {
 #[ignore = "needs KAFKA_BOOTSTRAP"]
 fn aborted_records_stay_hidden_and_offsets_commit_with_the_transaction() {
     let (settings, topics) = cluster("abort", 1, &[]);
-    check_topics(&settings, &topics, false, PATIENCE).unwrap();
+    check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE).unwrap();
     let mut member = member(&settings, &topics, 0);
     member.until("assigned", |m| m.held.len() == 1);
     let mut producer = producer(&settings, &topics, 0);
@@ -125,7 +138,7 @@ fn aborted_records_stay_hidden_and_offsets_commit_with_the_transaction() {
 #[ignore = "needs KAFKA_BOOTSTRAP"]
 fn a_second_producer_fences_the_first() {
     let (settings, topics) = cluster("fence", 1, &[]);
-    check_topics(&settings, &topics, false, PATIENCE).unwrap();
+    check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE).unwrap();
     let mut first = producer(&settings, &topics, 0);
     first.begin().unwrap();
     first.send(Outgoing::Bundle(&bundle("first"))).unwrap();
@@ -143,7 +156,7 @@ fn a_second_producer_fences_the_first() {
 #[ignore = "needs KAFKA_BOOTSTRAP"]
 fn a_restore_and_a_committed_offset_wait_for_a_pending_transaction() {
     let (settings, topics) = cluster("pending", 1, &[]);
-    check_topics(&settings, &topics, false, PATIENCE).unwrap();
+    check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE).unwrap();
     let mut member = member(&settings, &topics, 0);
     member.until("assigned", |m| m.held.len() == 1);
     for commits in [true, false] {
@@ -183,7 +196,7 @@ fn a_restore_and_a_committed_offset_wait_for_a_pending_transaction() {
 fn partitions_added_to_the_events_topic_alone_stop_the_restore_with_the_remedy() {
     use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
     let (settings, topics) = cluster("grow", 2, &[]);
-    check_topics(&settings, &topics, false, PATIENCE).unwrap();
+    check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE).unwrap();
     let mut changelog = Changelog::new(&settings, &topics);
     open(&mut changelog, 1);
     let admin: AdminClient<_> = settings.admin().create().unwrap();
@@ -212,14 +225,17 @@ fn partitions_added_to_the_events_topic_alone_stop_the_restore_with_the_remedy()
     assert_eq!(grow(own), [Ok(own.clone())]);
     open(&mut changelog, 2);
     assert_eq!(restore(&mut changelog, [2]), [[]]);
-    assert_eq!(check_topics(&settings, &topics, false, PATIENCE), Ok(()));
+    assert_eq!(
+        check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE),
+        Ok(RecordLimits::unasked(&settings))
+    );
 }
 
 #[test]
 #[ignore = "needs KAFKA_BOOTSTRAP"]
 fn a_member_that_left_its_group_can_not_commit() {
     let (settings, topics) = cluster("zombie", 1, &[("session.timeout.ms", "6000")]);
-    check_topics(&settings, &topics, false, PATIENCE).unwrap();
+    check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE).unwrap();
     let mut first = member(&settings, &topics, 0);
     first.until("assigned", |m| m.held.len() == 1);
     let metadata = first.consumer.group_metadata().unwrap();
@@ -245,7 +261,7 @@ fn a_member_that_left_its_group_can_not_commit() {
 fn partitions_move_and_paused_ones_start_at_their_offset() {
     for strategy in ["range", "cooperative-sticky"] {
         let (settings, topics) = cluster("move", 4, &[("partition.assignment.strategy", strategy)]);
-        check_topics(&settings, &topics, false, PATIENCE).unwrap();
+        check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE).unwrap();
         let mut writer = Writer::new(&settings).unwrap();
         for n in 0..400 {
             let headers = [("run", Some(&b"r1"[..])), ("empty", None)];
@@ -287,7 +303,7 @@ fn partitions_move_and_paused_ones_start_at_their_offset() {
 fn records_deleted_before_they_were_read_are_not_skipped_silently() {
     use rdkafka::admin::{AdminClient, AdminOptions};
     let (settings, topics) = cluster("lost", 1, &[]);
-    check_topics(&settings, &topics, false, PATIENCE).unwrap();
+    check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE).unwrap();
     let mut writer = Writer::new(&settings).unwrap();
     for _ in 0..50 {
         writer.send(&topics.events, Some(b"s"), b"{}", Some(Timestamp(1000)), &[]).unwrap();

@@ -60,7 +60,8 @@ pub struct Filled {
 /// Writes the events and lets a worker read them all.
 pub fn fill(bootstrap: &str, name: &str, events: impl Iterator<Item = Event>) -> Filled {
     let (settings, topics) = cluster(bootstrap, name);
-    kafka::check_topics(&settings, &topics, false, PATIENCE).expect("topics can be made");
+    kafka::check_topics(&settings, &topics, kafka::Indivisible::default(), false, PATIENCE)
+        .expect("topics can be made");
     let began = Instant::now();
     let mut writer = Writer::new(&settings).expect("a writer");
     let mut written = 0;
@@ -102,7 +103,15 @@ fn run(bootstrap: &str, name: &str, is_done: impl Fn(&Seen) -> bool + Send + 'st
     let guarantee = ProcessingGuarantee::ExactlyOnce;
     let ports = (
         Consumer::new(&settings, &topics, 0).expect("a consumer"),
-        Producer::new(&settings, &topics, 0, guarantee, DeadLetterPayload::Keep).expect("a producer"),
+        Producer::new(
+            &settings,
+            &topics,
+            0,
+            guarantee,
+            DeadLetterPayload::Keep,
+            kafka::RecordLimits::unasked(&settings),
+        )
+        .expect("a producer"),
         Changelog::new(&settings, &topics),
         watcher,
         SystemClock::new(),

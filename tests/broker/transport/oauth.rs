@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use duplex_collector::kafka::{Settings, Topics, check_topics};
+use duplex_collector::kafka::{Indivisible, Settings, Topics, check_topics};
 
 use super::acls::send_some;
 use super::{Properties, deployment, file};
@@ -56,7 +56,7 @@ impl Oauth {
             partitions: deployment.shape.partitions,
             replication_factor: 1,
         };
-        check_topics(&settings, &topics, false, PATIENCE).expect("topics can be made");
+        check_topics(&settings, &topics, Indivisible::default(), false, PATIENCE).expect("topics can be made");
         let token = deployment.files.path().join("token");
         Self { deployment, token }
     }
