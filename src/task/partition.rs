@@ -46,6 +46,8 @@ pub struct PartitionTask {
     pending: Pending,
     /// The time as the changelog has it.
     recorded_time: Option<Timestamp>,
+    /// The offset as the changelog has it, and the group with it.
+    recorded_offset: Option<Offset>,
 }
 
 /// What a partition's state comes to.
@@ -81,6 +83,7 @@ impl PartitionTask {
     ) -> Result<Self, RestoreError> {
         let closed = std::mem::take(&mut state.closed);
         let recorded_time = state.now;
+        let recorded_offset = state.checkpoint.map(|checkpoint| checkpoint.next_offset);
         let mut task = Self {
             source,
             decoder: Decoder::new(settings.limits.record_bytes),
@@ -90,6 +93,7 @@ impl PartitionTask {
             next_offset,
             pending: Pending::default(),
             recorded_time,
+            recorded_offset,
             settings,
         };
         for (id, marker) in closed.into_iter().filter(|_| !fault::is_on(Fault::ForgetClosedMarkers)) {
@@ -129,6 +133,14 @@ impl PartitionTask {
         self.decoder = decoder;
     }
 
+    /// Takes note that everything below `position` was read, be it no record: control records and aborted transactions
+    /// take offsets as well.
+    pub fn reached(&mut self, position: Offset) {
+        if !fault::is_on(Fault::CommitPastLastRecord) {
+            self.next_offset = self.next_offset.max(position);
+        }
+    }
+
     /// Lets time pass while the partition has nothing to read.
     pub fn advance(&mut self, elapsed: Duration) {
         if let Some(now) = self.clock.advance(elapsed) {
@@ -147,16 +159,19 @@ impl PartitionTask {
         }
     }
 
-    /// What changed since the last batch; `None` when nothing did, for an empty transaction must not be committed.
+    /// What changed since the last batch; `None` when nothing did, for an empty transaction must not be committed. The offset
+    /// alone is a change, as is the very first one: where no offset is committed, nobody misses what is deleted unread, and
+    /// one that stays below control records is taken for lost once they are deleted.
     pub fn prepare_commit(&mut self) -> Option<CommitBatch> {
         let now = self.clock.now();
         let time_is_due = match (now, self.recorded_time) {
             (Some(now), Some(recorded)) => now.since(recorded) >= TIME_SNAPSHOT_INTERVAL && self.open.len() > 0,
             _ => false,
         };
+        let is_moved = self.recorded_offset.is_none_or(|recorded| self.next_offset > recorded);
         let Pending { bundles, mut changelog, dead_letters, counts, finished, mut dirty, .. } =
             std::mem::take(&mut self.pending);
-        if counts.records == 0 && bundles.is_empty() && changelog.is_empty() && !time_is_due {
+        if counts.records == 0 && bundles.is_empty() && changelog.is_empty() && !time_is_due && !is_moved {
             return None;
         }
         dirty.sort_unstable();
@@ -175,6 +190,7 @@ impl PartitionTask {
             }
         }
         self.recorded_time = now;
+        self.recorded_offset = Some(self.next_offset);
         let count = |sessions: usize| u64::try_from(sessions).expect("a count fits");
         changelog.push(Key::Checkpoint.put(&Checkpoint {
             now: now.filter(|_| !fault::is_on(Fault::ForgetTime)),

@@ -349,7 +349,7 @@ where
             self.consumer.resume(partition)?;
             self.observer.task(partition, TaskState::Running, records);
             self.observer.restored(partition, self.tasks.state_size_of(partition));
-            info!(%partition, records, from = start.committed.offset.map(|offset| offset.0), "task restored");
+            info!(%partition, records, from = start.from.0, "task restored");
         }
         unreachable.map_or(Ok(()), |e| self.retriable(e))
     }
@@ -377,11 +377,16 @@ where
     /// Whether a partition was perhaps committed since its restore began: then another member has it, this one has not
     /// heard so yet, and its offset and its changelog are of different times.
     fn may_have_moved(&mut self, start: Start) -> bool {
-        self.consumer.committed(&[start.partition], COMMITTED_TIMEOUT).map_or(true, |now| now != [start])
+        self.consumer
+            .committed(&[start.partition], COMMITTED_TIMEOUT)
+            .map_or(true, |now| now.iter().any(|now| now.committed != start.committed))
     }
 
     fn commit(&mut self) -> Result<(), WorkerError> {
         self.committed_at = self.clock.monotonic();
+        for (partition, position) in self.consumer.positions()? {
+            self.tasks.reached(partition, position);
+        }
         let batches = self.tasks.prepare_commit();
         if batches.is_empty() {
             return Ok(());

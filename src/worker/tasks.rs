@@ -103,7 +103,7 @@ impl Tasks {
     /// When the state can't be read, or is not what the group's offset needs.
     pub fn start(&mut self, partition: Partition, guarantee: ProcessingGuarantee) -> Result<(), RestoreError> {
         let Some(Slot::Restoring(restoring)) = self.slots.remove(&partition) else { return Ok(()) };
-        let committed = restoring.start.committed;
+        let Start { committed, from, .. } = restoring.start;
         match guarantee {
             // The check would mend what these two do.
             _ if fault::is_on(Fault::RestoreToStableEnd) || fault::is_on(Fault::TakeUnstableOffsets) => {}
@@ -111,8 +111,7 @@ impl Tasks {
             ProcessingGuarantee::AtLeastOnce => restoring.state.check_at_least_once(committed)?,
         }
         let source = TopicPartition { topic: Arc::clone(&self.topic), partition };
-        let next_offset = committed.offset.unwrap_or(Offset(0));
-        let task = PartitionTask::restore(source, next_offset, restoring.state, Arc::clone(&self.settings))?;
+        let task = PartitionTask::restore(source, from, restoring.state, Arc::clone(&self.settings))?;
         let running = Running { task, idle_since: None, unread: Unread::default() };
         self.slots.insert(partition, Slot::Running(Box::new(running)));
         Ok(())
@@ -143,6 +142,13 @@ impl Tasks {
             Some(Slot::Restoring(restoring)) => restoring.overtaken = true,
             // Of a partition that is not this worker's any more: its next owner reads it.
             None => {}
+        }
+    }
+
+    /// Takes note that a partition is read up to this position, which may be past its last record.
+    pub fn reached(&mut self, partition: Partition, position: Offset) {
+        if let Some(Slot::Running(running)) = self.slots.get_mut(&partition) {
+            running.task.reached(position);
         }
     }
 

@@ -8,6 +8,8 @@ mod cluster;
 mod dead_letters;
 mod expected;
 mod many;
+mod offsets;
+mod operator;
 mod panels;
 mod privacy;
 mod runs;
