@@ -265,7 +265,7 @@ fn failure(e: WorkerError) -> Failure {
     let code = match &e {
         WorkerError::Broker(BrokerError::RecordsLost(_)) => Code::RecordsLost,
         WorkerError::Broker(BrokerError::Misconfigured(_)) => Code::BadConfiguration,
-        WorkerError::Restore { .. } => Code::StateUnusable,
+        WorkerError::Restore { .. } | WorkerError::State { .. } => Code::StateUnusable,
         WorkerError::RestoreStalled(..) => Code::RestoreStalled,
         WorkerError::Broker(_) => Code::Failed,
     };

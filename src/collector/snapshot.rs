@@ -23,7 +23,8 @@ use crate::ids::SessionId;
 /// | 2 | the task's time became a checkpoint; all else is as in 1 |
 /// | 3 | held facts have left the head for records of their own; all else is as in 2 |
 /// | 4 | playback, ends of responses, onset of speech, receive times of the session |
-pub const SNAPSHOT_VERSION: u8 = 4;
+/// | 5 | the checkpoint says of which topic it is; all else is as in 4 |
+pub const SNAPSHOT_VERSION: u8 = 5;
 
 /// Why a snapshot can't be restored.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

@@ -7,6 +7,7 @@ use rdkafka::config::RDKafkaLogLevel;
 
 use super::properties::{CONSUMER_ONLY, PRODUCER_ONLY, is_among};
 use super::settings::Settings;
+use super::topic_id;
 
 /// Time a transaction may stay open, unless `transaction.timeout.ms` says otherwise.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,6 +44,7 @@ impl Settings {
         if let Some(instance) = self.properties.get("group.instance.id") {
             config.set("group.instance.id", format!("{instance}-{slot}"));
         }
+        topic_id::listen(&mut config);
         config
             .set("group.id", &self.group_id)
             .set("isolation.level", "read_committed")
@@ -132,10 +134,14 @@ impl Settings {
         format!("{}-{}-{slot}", self.group_id, self.instance)
     }
 
+    /// Whether librdkafka's own debugging was asked for.
+    pub(super) fn debugs(&self) -> bool {
+        self.properties.contains_key("debug")
+    }
+
     fn common(&self, not: &[&str], client_id: &str) -> ClientConfig {
         let mut config = ClientConfig::new();
-        let debugs = self.properties.contains_key("debug");
-        config.set_log_level(if debugs { RDKafkaLogLevel::Debug } else { RDKafkaLogLevel::Info });
+        config.set_log_level(if self.debugs() { RDKafkaLogLevel::Debug } else { RDKafkaLogLevel::Info });
         config.set("client.id", client_id).set("log.connection.close", "false");
         // librdkafka's 10 s would keep a broker that is back waiting.
         config.set("reconnect.backoff.max.ms", "2000");

@@ -22,7 +22,7 @@ use super::login::Login;
 use super::settings::{Settings, Topics};
 use super::{errors, offsets, records};
 use crate::clock::SystemClock;
-use crate::ids::{Offset, Partition};
+use crate::ids::{Offset, Partition, TopicId};
 use crate::task::CommittedOffset;
 use crate::time::Clock;
 use crate::worker::{BrokerError, Polled, QueuedBytes, Start};
@@ -53,7 +53,7 @@ impl Consumer {
     pub fn new(settings: &Settings, topics: &Topics, slot: usize) -> Result<Self, BrokerError> {
         let client = BaseConsumer::from_config_and_context(
             &settings.consumer(slot),
-            Group::new(Login::of(settings), &topics.events),
+            Group::new(Login::of(settings), &topics.events, settings.debugs()),
         )
         .map_err(|error| errors::creation("consumer", &error))?;
         client.subscribe(&[&topics.events]).map_err(|error| errors::other("subscribe", &error))?;
@@ -296,6 +296,10 @@ impl crate::worker::Consumer for Consumer {
 
     fn positions(&mut self) -> Result<Vec<(Partition, Offset)>, BrokerError> {
         moved(open(&self.client)?, &mut self.assignment)
+    }
+
+    fn topic_id(&self) -> Option<TopicId> {
+        self.client.as_ref().and_then(|client| locked(&client.context().topic_id).clone())
     }
 
     fn end_offset(&self, partition: Partition) -> Option<Offset> {

@@ -20,7 +20,7 @@ use super::record::Record;
 use crate::bundle::assemble;
 use crate::collector::{Arrival, EndReason, Handled, SessionCollector, Settings, Snapshot};
 use crate::fault::{self, Fault};
-use crate::ids::{Offset, Partition, SessionId, TopicPartition};
+use crate::ids::{Offset, Partition, SessionId, TopicId, TopicPartition};
 use crate::time::Timestamp;
 use crate::wire::{Decoder, Error, Event, Kind};
 
@@ -48,6 +48,8 @@ pub struct PartitionTask {
     recorded_time: Option<Timestamp>,
     /// The offset as the changelog has it, and the group with it.
     recorded_offset: Option<Offset>,
+    /// The topic whose records made the state, where it is known.
+    topic: Option<TopicId>,
 }
 
 /// What a partition's state comes to.
@@ -83,7 +85,8 @@ impl PartitionTask {
     ) -> Result<Self, RestoreError> {
         let closed = std::mem::take(&mut state.closed);
         let recorded_time = state.now;
-        let recorded_offset = state.checkpoint.map(|checkpoint| checkpoint.next_offset);
+        let recorded_offset = state.checkpoint.as_ref().map(|checkpoint| checkpoint.next_offset);
+        let topic = state.checkpoint.take().and_then(|checkpoint| checkpoint.topic);
         let mut task = Self {
             source,
             decoder: Decoder::new(settings.limits.record_bytes),
@@ -94,6 +97,7 @@ impl PartitionTask {
             pending: Pending::default(),
             recorded_time,
             recorded_offset,
+            topic,
             settings,
         };
         for (id, marker) in closed.into_iter().filter(|_| !fault::is_on(Fault::ForgetClosedMarkers)) {
@@ -139,6 +143,15 @@ impl PartitionTask {
         if !fault::is_on(Fault::CommitPastLastRecord) {
             self.next_offset = self.next_offset.max(position);
         }
+    }
+
+    /// Takes note of the topic that the records are of.
+    ///
+    /// # Errors
+    /// When those before were of another one.
+    pub fn is_of(&mut self, topic: &TopicId) -> Result<(), RestoreError> {
+        let was = self.topic.get_or_insert_with(|| topic.clone());
+        if was == topic { Ok(()) } else { Err(RestoreError::AnotherTopic { was: was.clone(), is: topic.clone() }) }
     }
 
     /// Lets time pass while the partition has nothing to read.
@@ -197,6 +210,7 @@ impl PartitionTask {
             next_offset: self.next_offset,
             open_sessions: count(self.open.len()),
             closed_sessions: count(self.closed.len()),
+            topic: self.topic.clone(),
         }));
         Some(CommitBatch {
             partition: self.source.partition,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::commit::Step;
-use crate::ids::{Offset, Partition};
+use crate::ids::{Offset, Partition, TopicId};
 use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, FinishedSession, Record, StateSize};
 use crate::time::Timestamp;
 
@@ -117,6 +117,10 @@ pub trait Consumer {
     /// # Errors
     /// `Fatal` when the client refuses.
     fn positions(&mut self) -> Result<Vec<(Partition, Offset)>, BrokerError>;
+
+    /// The id of the events topic, as far as the client knows. When the topic is replaced it is told before the first record
+    /// of the new one comes.
+    fn topic_id(&self) -> Option<TopicId>;
 
     /// The last known end of a partition; `None` while unknown.
     fn end_offset(&self, partition: Partition) -> Option<Offset>;

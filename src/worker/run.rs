@@ -333,7 +333,7 @@ where
             let partition = start.partition;
             self.changelog.close(partition);
             let guarantee = self.settings.processing_guarantee;
-            if let Err(source) = self.tasks.start(partition, guarantee) {
+            if let Err(source) = self.tasks.start(partition, guarantee, self.consumer.topic_id().as_ref()) {
                 if fault::is_on(Fault::StopWhenOvertaken) || !self.may_come_together(start, &source) {
                     return Err(WorkerError::Restore { partition, source });
                 }
@@ -384,6 +384,7 @@ where
 
     fn commit(&mut self) -> Result<(), WorkerError> {
         self.committed_at = self.clock.monotonic();
+        self.check_topic()?;
         for (partition, position) in self.consumer.positions()? {
             self.tasks.reached(partition, position);
         }
@@ -452,7 +453,11 @@ where
         let waits_for = match e {
             BrokerError::Retriable(_) => "kafka",
             BrokerError::Denied(_) => "a permission",
-            e => return Err(e.into()),
+            e => {
+                // Another topic may just not have that offset.
+                self.check_topic()?;
+                return Err(e.into());
+            }
         };
         let now = self.clock.monotonic();
         if self.warned_at.is_none_or(|at| now.saturating_sub(at) >= REPEAT_WARNING) {
@@ -460,6 +465,12 @@ where
             warn!(cause = %e, "waiting for {waits_for}");
         }
         Ok(())
+    }
+
+    /// Nothing of a topic that took the place of another goes into the other one's state.
+    fn check_topic(&mut self) -> Result<(), WorkerError> {
+        let Some(topic) = self.consumer.topic_id() else { return Ok(()) };
+        self.tasks.are_of(&topic).map_err(|(partition, source)| WorkerError::State { partition, source })
     }
 
     fn observe_connection(&mut self, now: Duration) {

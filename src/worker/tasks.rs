@@ -15,7 +15,7 @@ use super::settings::ProcessingGuarantee;
 use super::unread::Unread;
 use crate::collector::Settings;
 use crate::fault::{self, Fault};
-use crate::ids::{Offset, Partition, TopicPartition};
+use crate::ids::{Offset, Partition, TopicId, TopicPartition};
 use crate::task::{ChangelogState, CommitBatch, PartitionTask, Record, RestoreError, StateSize};
 use crate::time::Timestamp;
 
@@ -97,12 +97,27 @@ impl Tasks {
         self.slots.values().any(|slot| matches!(slot, Slot::Restoring(_)))
     }
 
-    /// Starts a task whose state was read to the end.
+    /// Whether all running tasks are of this topic; the first one that is not.
+    ///
+    /// # Errors
+    /// When a task's state is of another topic.
+    pub fn are_of(&mut self, topic: &TopicId) -> Result<(), (Partition, RestoreError)> {
+        self.running_mut().try_for_each(|Running { task, .. }| task.is_of(topic).map_err(|e| (task.partition(), e)))
+    }
+
+    /// Starts a task whose state was read to the end, of records of `topic` where that is known.
     ///
     /// # Errors
     /// When the state can't be read, or is not what the group's offset needs.
-    pub fn start(&mut self, partition: Partition, guarantee: ProcessingGuarantee) -> Result<(), RestoreError> {
+    pub fn start(
+        &mut self,
+        partition: Partition,
+        guarantee: ProcessingGuarantee,
+        topic: Option<&TopicId>,
+    ) -> Result<(), RestoreError> {
         let Some(Slot::Restoring(restoring)) = self.slots.remove(&partition) else { return Ok(()) };
+        // First of all: the group's offsets are deleted with their topic.
+        topic.map_or(Ok(()), |topic| restoring.state.check_topic(topic))?;
         let Start { committed, from, .. } = restoring.start;
         match guarantee {
             // The check would mend what these two do.

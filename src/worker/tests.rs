@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::collector;
-use crate::ids::{Offset, Partition};
+use crate::ids::{Offset, Partition, TopicId};
 use crate::task::{CommittedOffset, Header, Record, StateSize};
 use crate::time::{Clock, Timestamp};
 
@@ -16,6 +16,7 @@ mod backoff;
 mod lag;
 mod position;
 mod restore;
+mod topic;
 
 /// What happened at the broker, in its order.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,6 +69,7 @@ struct State {
     commit_error: RefCell<Option<BrokerError>>,
     pending_offsets: RefCell<Vec<(i32, i64)>>,
     pending_changelog: RefCell<Vec<Entry>>,
+    topic: Cell<Option<&'static str>>,
     positions: RefCell<Vec<(i32, i64)>>,
     end: Cell<Option<Offset>>,
     connected: Cell<bool>,
@@ -176,6 +178,10 @@ impl Consumer for Broker {
 
     fn positions(&mut self) -> Result<Vec<(Partition, Offset)>, BrokerError> {
         Ok(self.0.positions.borrow().iter().map(|(partition, at)| (Partition(*partition), Offset(*at))).collect())
+    }
+
+    fn topic_id(&self) -> Option<TopicId> {
+        self.0.topic.get().map(TopicId::from)
     }
 
     fn end_offset(&self, _: Partition) -> Option<Offset> {

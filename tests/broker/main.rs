@@ -12,6 +12,7 @@ mod offsets;
 mod operator;
 mod panels;
 mod privacy;
+mod replaced;
 mod runs;
 mod service;
 mod silence;

@@ -117,14 +117,14 @@ impl<'a> Operator<'a> {
         altered.expect("the broker answers").remove(0).expect("the policy can be set");
     }
 
-    pub fn delete_changelog(&self) {
-        let changelog = self.deployment.topic("changelog");
+    pub fn delete_topic(&self, kind: &str) {
+        let name = self.deployment.topic(kind);
         let admin = self.admin();
-        let deleted = self.runtime.block_on(admin.delete_topics(&[&changelog], &AdminOptions::new()));
+        let deleted = self.runtime.block_on(admin.delete_topics(&[&name], &AdminOptions::new()));
         deleted.expect("the broker answers").remove(0).expect("the topic can be deleted");
-        until_true("the changelog is gone", || {
+        until_true("the topic is gone", || {
             let metadata = admin.inner().fetch_metadata(None, Duration::from_secs(5)).expect("the broker answers");
-            metadata.topics().iter().all(|topic| topic.name() != changelog)
+            metadata.topics().iter().all(|topic| topic.name() != name)
         });
     }
 }

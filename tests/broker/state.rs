@@ -1,19 +1,25 @@
 //! State that is gone, or not of the group's offset: the service stops and says so, and what it says helps.
 
 use crate::operator::Operator;
-use crate::service::Deployment;
+use crate::service::{Deployment, Service};
 use crate::topics::send_all;
 use crate::wait::until_true;
 use crate::{START, deployment, expected};
 
 /// The exit code of a state that can't be gone on with.
-pub const STATE_UNUSABLE: i32 = 72;
+const STATE_UNUSABLE: i32 = 72;
 
 #[track_caller]
-pub fn assert_refused(deployment: &Deployment, settings: &[(&str, &str)], why: &str) {
+fn assert_refused(deployment: &Deployment, settings: &[(&str, &str)], why: &str) {
     // What may come together by itself is waited for.
     let settings = [settings, &[("DUPLEX_WORKER__RESTORE_TIMEOUT", "3s")]].concat();
-    let (status, log) = deployment.start("a", &settings).wait_until_ended();
+    assert_ended(deployment.start("a", &settings), why);
+}
+
+/// Waits until the service has ended by a state that can't be gone on with, and has said so.
+#[track_caller]
+pub fn assert_ended(service: Service, why: &str) {
+    let (status, log) = service.wait_until_ended();
     assert_eq!(status.code(), Some(STATE_UNUSABLE), "{log}");
     assert!(log.contains(why), "the log does not say `{why}`:\n{log}");
 }
@@ -50,7 +56,7 @@ fn a_state_that_is_lost_or_of_another_offset_stops_the_service_and_its_remedies_
     let committed = operator.committed();
     operator.truncate_changelog();
     assert_refused(&deployment, &[], "the changelog is incomplete");
-    operator.delete_changelog();
+    operator.delete_topic("changelog");
     assert_refused(&deployment, &[], "with a state that the changelog does not have");
     operator.set_offsets(&committed);
     let service = deployment.start_ready("a", &[]);

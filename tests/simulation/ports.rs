@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use duplex_collector::fault::{self, Fault};
-use duplex_collector::ids::{Offset, Partition};
+use duplex_collector::ids::{Offset, Partition, TopicId};
 use duplex_collector::task::{CommittedOffset, Record, StateSize};
 use duplex_collector::time::{Clock, Timestamp};
 use duplex_collector::worker::{
@@ -191,6 +191,10 @@ impl Consumer for Port {
         let member = &world.clients[self.process].member;
         let known = member.held.iter().filter(|(partition, held)| held.is_polled && member.accepts(**partition));
         Ok(known.map(|(partition, held)| (Partition(*partition), Offset(held.position))).collect())
+    }
+
+    fn topic_id(&self) -> Option<TopicId> {
+        None
     }
 
     fn end_offset(&self, partition: Partition) -> Option<Offset> {
