@@ -129,9 +129,10 @@ impl Settings {
         self.duration_ms("session.timeout.ms", SESSION_TIMEOUT)
     }
 
-    /// Also the `transactional.id`: stable over restarts, so that a restart fences its predecessor.
+    /// Also the `transactional.id`: stable over restarts, so that a restart fences its predecessor. An instance has no "/",
+    /// so no other group, instance and slot come to the same.
     fn client_id(&self, slot: usize) -> String {
-        format!("{}-{}-{slot}", self.group_id, self.instance)
+        format!("{}/{}/{slot}", self.group_id, self.instance)
     }
 
     /// Whether librdkafka's own debugging was asked for.
@@ -179,7 +180,10 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::properties::tests::settings;
+    use super::*;
 
     #[test]
     fn the_user_goes_before_the_defaults_under_any_name_and_the_service_before_the_user() {
@@ -194,7 +198,7 @@ mod tests {
         assert_eq!(producer.get("linger.ms"), None);
         assert_eq!(producer.get("queue.buffering.max.ms"), Some("50"));
         assert_eq!(producer.get("compression.type"), Some("zstd"));
-        assert_eq!(producer.get("transactional.id"), Some("group-a-3"));
+        assert_eq!(producer.get("transactional.id"), Some("group/a/3"));
         assert_eq!(producer.get("transaction.timeout.ms"), Some("30000"));
         assert_eq!(producer.get("fetch.max.bytes"), None);
         let consumer = settings.consumer(3);
@@ -203,5 +207,19 @@ mod tests {
         assert_eq!(consumer.get("group.instance.id"), Some("pod-1-3"));
         assert_eq!(settings.reader("restore").get("group.instance.id"), None);
         assert_eq!(consumer.get("receive.message.max.bytes"), Some("200001024"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_workers_have_one_transactional_id(
+            one in ("[a/-]{1,5}", "[a-]{1,4}", 0..12_usize),
+            other in ("[a/-]{1,5}", "[a-]{1,4}", 0..12_usize),
+        ) {
+            let id = |(group, instance, slot): &(String, String, usize)| {
+                let settings = Settings { group_id: group.clone(), instance: instance.clone(), ..settings(&[]) };
+                settings.producer(*slot, true).get("transactional.id").map(ToOwned::to_owned)
+            };
+            prop_assert_eq!(one == other, id(&one) == id(&other));
+        }
     }
 }
