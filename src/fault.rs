@@ -21,6 +21,8 @@ macro_rules! faults {
 faults! {
     /// Offsets are committed on their own, once the transaction is through.
     OffsetsAfterTransaction,
+    /// The offset after the last record is committed, not the position.
+    CommitPastLastRecord,
     /// No offsets are sent.
     NoOffsets,
     /// The state is written in a transaction of its own, once the output's is through.

@@ -61,6 +61,11 @@ shared_name! {
     ResponseId
 }
 
+shared_name! {
+    /// The id that Kafka gave a topic when it was made, as its tools print it: another topic of the same name has another.
+    TopicId
+}
+
 /// A partition number. The events topic and the changelog share it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -24,7 +24,8 @@ use crate::ids::SessionId;
 /// | 2 | the task's time became a checkpoint; all else is as in 1 |
 /// | 3 | held facts have left the head for records of their own; all else is as in 2 |
 /// | 4 | playback, ends of responses, onset of speech, receive times of the session |
-pub const SNAPSHOT_VERSION: u8 = 4;
+/// | 5 | the checkpoint says of which topic it is; all else is as in 4 |
+pub const SNAPSHOT_VERSION: u8 = 5;
 
 /// Bytes that one snapshot of facts that wait comes to, unless a single fact is larger.
 const HELD_SNAPSHOT_BYTES: usize = 64 << 10;

@@ -21,9 +21,14 @@ pub(super) fn group_id(text: &str) -> Result<(), String> {
     name(text)
 }
 
-/// A process's name within its group: a part of `transactional.id`.
+/// A process's name within its group: a part of `transactional.id`, where "/" parts it from the others.
 pub(super) fn instance(text: &str) -> Result<(), String> {
-    name(text)
+    name(text)?;
+    if text.contains('/') {
+        Err(r#"must have no "/", which parts it from the group in transactional.id"#.into())
+    } else {
+        Ok(())
+    }
 }
 
 /// A file by its absolute path, or nothing.
@@ -110,6 +115,12 @@ mod tests {
         for bad in ["", " ", "a\n", "a\u{0}b", &"x".repeat(250)] {
             assert!(group_id(bad).is_err() && instance(bad).is_err() && run_id(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn an_instance_has_no_slash_and_a_group_may() {
+        assert_eq!((group_id("a/b"), instance("eu-0.a")), (Ok(()), Ok(())));
+        assert!(instance("a/b").is_err());
     }
 
     #[test]

@@ -23,8 +23,10 @@ enum Flow {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     flow: Flow,
-    /// The next offset to read; `None` is the beginning.
-    next: Option<Offset>,
+    /// The next offset to read.
+    next: Offset,
+    /// Whether the client's position is that of what the worker saw: something was polled since it was last assigned.
+    is_polled: bool,
     /// Whether it is in the client's assignment.
     at_client: bool,
 }
@@ -74,7 +76,8 @@ impl Assignment {
     /// The group gave these.
     pub(super) fn granted(&mut self, partitions: &[Partition]) {
         for partition in partitions {
-            self.held.insert(*partition, Held { flow: Flow::Granted, next: None, at_client: false });
+            self.held
+                .insert(*partition, Held { flow: Flow::Granted, next: Offset(0), is_polled: false, at_client: false });
             self.leaving.remove(partition);
         }
         self.owed = Owed::Assign;
@@ -115,11 +118,21 @@ impl Assignment {
         flows && !self.leaving.contains(&partition)
     }
 
-    /// The worker saw the record at this offset.
-    pub(super) fn delivered(&mut self, partition: Partition, offset: Offset) {
+    /// The worker saw the record before this offset, or that there is none up to it.
+    pub(super) fn polled(&mut self, partition: Partition, next: Option<Offset>) {
         if let Some(held) = self.held.get_mut(&partition) {
-            held.next = Some(offset.next());
+            held.next = next.unwrap_or(held.next);
+            held.is_polled = true;
         }
+    }
+
+    /// Takes the client's position of a partition, which may be past the last record, where it is that of what the worker
+    /// saw. A former one can be told for a while after a partition was assigned.
+    pub(super) fn moved(&mut self, partition: Partition, position: Offset) -> bool {
+        let is_seen = self.accepts(partition);
+        let Some(held) = self.held.get_mut(&partition).filter(|held| is_seen && held.is_polled) else { return false };
+        held.next = held.next.max(position);
+        true
     }
 
     /// Whether a partition may be assigned: held and not leaving.
@@ -132,10 +145,15 @@ impl Assignment {
     }
 
     /// Puts a partition into the client's assignment, paused.
-    pub(super) fn assign(&mut self, partition: Partition, next: Option<Offset>) {
+    pub(super) fn assign(&mut self, partition: Partition, next: Offset) {
         if let Some(held) = self.held.get_mut(&partition) {
-            *held = Held { flow: Flow::Paused, next, at_client: true };
+            *held = Held { flow: Flow::Paused, next, is_polled: false, at_client: true };
         }
+    }
+
+    /// The client is given its whole assignment anew.
+    pub(super) fn reassigned(&mut self) {
+        self.held.values_mut().for_each(|held| held.is_polled = false);
     }
 
     /// Whether the group waits for an answer to its assignment; it does not after this call.
@@ -148,7 +166,7 @@ impl Assignment {
     }
 
     /// The client's whole assignment: partition, next offset, whether it is to be paused.
-    pub(super) fn at_client(&self) -> impl Iterator<Item = (Partition, Option<Offset>, bool)> {
+    pub(super) fn at_client(&self) -> impl Iterator<Item = (Partition, Offset, bool)> {
         self.held
             .iter()
             .filter(|(_, held)| held.at_client)
@@ -203,7 +221,7 @@ mod tests {
         let mut assignment = Assignment::new();
         assignment.granted(partitions);
         for partition in partitions {
-            assignment.assign(*partition, None);
+            assignment.assign(*partition, Offset(0));
             assignment.resume(*partition);
         }
         assignment.take_owed_assign();
@@ -232,12 +250,12 @@ mod tests {
     #[test]
     fn a_partition_given_up_by_the_worker_can_be_assigned_anew() {
         let mut assignment = holding(&[P0]);
-        assignment.delivered(P0, Offset(4));
+        assignment.polled(P0, Some(Offset(5)));
         assert_eq!(assignment.unassign(&[P0]), Release { pause: vec![P0], acknowledge: None });
         assert!(!assignment.accepts(P0));
         assert!(assignment.may_assign(P0) && assignment.is_at_client(P0));
-        assignment.assign(P0, Some(Offset(2)));
-        assert_eq!(assignment.at_client().collect::<Vec<_>>(), [(P0, Some(Offset(2)), true)]);
+        assignment.assign(P0, Offset(2));
+        assert_eq!(assignment.at_client().collect::<Vec<_>>(), [(P0, Offset(2), true)]);
     }
 
     #[test]
@@ -250,7 +268,25 @@ mod tests {
     #[test]
     fn positions_follow_what_was_delivered() {
         let mut assignment = holding(&[P0]);
-        assignment.delivered(P0, Offset(4));
-        assert_eq!(assignment.at_client().collect::<Vec<_>>(), [(P0, Some(Offset(5)), false)]);
+        assignment.polled(P0, Some(Offset(5)));
+        assert_eq!(assignment.at_client().collect::<Vec<_>>(), [(P0, Offset(5), false)]);
+        assert!(assignment.moved(P0, Offset(7)), "control records");
+        assert_eq!(assignment.at_client().collect::<Vec<_>>(), [(P0, Offset(7), false)]);
+    }
+
+    #[test]
+    fn a_position_counts_once_something_was_polled_since_the_partition_was_assigned() {
+        let mut assignment = holding(&[P0, P1]);
+        assignment.polled(P0, Some(Offset(5)));
+        assert!(assignment.moved(P0, Offset(6)) && !assignment.moved(P1, Offset(9)));
+        assignment.assign(P0, Offset(2));
+        assert!(!assignment.moved(P0, Offset(6)), "the client may still tell the former one");
+        assignment.polled(P0, None);
+        assert!(assignment.moved(P0, Offset(4)));
+        assignment.reassigned();
+        assert!(!assignment.moved(P0, Offset(4)));
+        assignment.polled(P0, None);
+        assignment.revoked(&[P0], false);
+        assert!(!assignment.moved(P0, Offset(4)), "what comes while it is leaving is dropped");
     }
 }

@@ -8,6 +8,7 @@ use rdkafka::config::RDKafkaLogLevel;
 use super::properties::{CONSUMER_ONLY, PRODUCER_ONLY, is_among};
 use super::record_limits::RecordLimits;
 use super::settings::Settings;
+use super::topic_id;
 
 /// Time a transaction may stay open, unless `transaction.timeout.ms` says otherwise.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -48,6 +49,7 @@ impl Settings {
         if let Some(instance) = self.properties.get("group.instance.id") {
             config.set("group.instance.id", format!("{instance}-{slot}"));
         }
+        topic_id::listen(&mut config);
         config
             .set("group.id", &self.group_id)
             .set("isolation.level", "read_committed")
@@ -129,15 +131,20 @@ impl Settings {
         self.duration_ms("session.timeout.ms", SESSION_TIMEOUT)
     }
 
-    /// Also the `transactional.id`: stable over restarts, so that a restart fences its predecessor.
+    /// Also the `transactional.id`: stable over restarts, so that a restart fences its predecessor. An instance has no "/",
+    /// so no other group, instance and slot come to the same.
     fn client_id(&self, slot: usize) -> String {
-        format!("{}-{}-{slot}", self.group_id, self.instance)
+        format!("{}/{}/{slot}", self.group_id, self.instance)
+    }
+
+    /// Whether librdkafka's own debugging was asked for.
+    pub(super) fn debugs(&self) -> bool {
+        self.properties.contains_key("debug")
     }
 
     fn common(&self, not: &[&str], client_id: &str) -> ClientConfig {
         let mut config = ClientConfig::new();
-        let debugs = self.properties.contains_key("debug");
-        config.set_log_level(if debugs { RDKafkaLogLevel::Debug } else { RDKafkaLogLevel::Info });
+        config.set_log_level(if self.debugs() { RDKafkaLogLevel::Debug } else { RDKafkaLogLevel::Info });
         config.set("client.id", client_id).set("log.connection.close", "false");
         // librdkafka's 10 s would keep a broker that is back waiting.
         config.set("reconnect.backoff.max.ms", "2000");
@@ -175,6 +182,8 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::properties::tests::settings;
     use super::*;
 
@@ -191,7 +200,7 @@ mod tests {
         assert_eq!(producer.get("linger.ms"), None);
         assert_eq!(producer.get("queue.buffering.max.ms"), Some("50"));
         assert_eq!(producer.get("compression.type"), Some("zstd"));
-        assert_eq!(producer.get("transactional.id"), Some("group-a-3"));
+        assert_eq!(producer.get("transactional.id"), Some("group/a/3"));
         assert_eq!(producer.get("transaction.timeout.ms"), Some("30000"));
         assert_eq!(producer.get("fetch.max.bytes"), None);
         assert_eq!(producer.get("batch.size"), Some("1000000"));
@@ -201,5 +210,19 @@ mod tests {
         assert_eq!(consumer.get("group.instance.id"), Some("pod-1-3"));
         assert_eq!(settings.reader("restore").get("group.instance.id"), None);
         assert_eq!(consumer.get("receive.message.max.bytes"), Some("200001024"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_workers_have_one_transactional_id(
+            one in ("[a/-]{1,5}", "[a-]{1,4}", 0..12_usize),
+            other in ("[a/-]{1,5}", "[a-]{1,4}", 0..12_usize),
+        ) {
+            let id = |(group, instance, slot): &(String, String, usize)| {
+                let settings = Settings { group_id: group.clone(), instance: instance.clone(), ..settings(&[]) };
+                settings.producer(*slot, true).get("transactional.id").map(ToOwned::to_owned)
+            };
+            prop_assert_eq!(one == other, id(&one) == id(&other));
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerGroupMetadata};
 use rdkafka::error::KafkaError;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Message, Offset as Position, TopicPartitionList};
 use tracing::debug;
 
@@ -21,7 +22,7 @@ use super::login::Login;
 use super::settings::{Settings, Topics};
 use super::{errors, offsets, records};
 use crate::clock::SystemClock;
-use crate::ids::{Offset, Partition};
+use crate::ids::{Offset, Partition, TopicId};
 use crate::task::CommittedOffset;
 use crate::time::Clock;
 use crate::worker::{BrokerError, Polled, QueuedBytes, Start};
@@ -52,7 +53,7 @@ impl Consumer {
     pub fn new(settings: &Settings, topics: &Topics, slot: usize) -> Result<Self, BrokerError> {
         let client = BaseConsumer::from_config_and_context(
             &settings.consumer(slot),
-            Group::new(Login::of(settings), &topics.events),
+            Group::new(Login::of(settings), &topics.events, settings.debugs()),
         )
         .map_err(|error| errors::creation("consumer", &error))?;
         client.subscribe(&[&topics.events]).map_err(|error| errors::other("subscribe", &error))?;
@@ -74,17 +75,31 @@ impl Consumer {
         self.client.as_ref().map(|client| client.context().fetched.clone()).unwrap_or_default()
     }
 
-    fn list(&self, partitions: impl IntoIterator<Item = (Partition, Option<Offset>)>) -> TopicPartitionList {
+    fn list(&self, partitions: impl IntoIterator<Item = (Partition, Offset)>) -> TopicPartitionList {
         let mut list = TopicPartitionList::new();
         for (partition, next) in partitions {
-            let position = next.map_or(Position::Beginning, |offset| Position::Offset(offset.0));
+            let position = Position::Offset(next.0);
             list.add_partition_offset(&self.topic, partition.0, position).expect("the partition was just added");
         }
         list
     }
 
     fn names(&self, partitions: &[Partition]) -> TopicPartitionList {
-        self.list(partitions.iter().map(|partition| (*partition, None)))
+        let mut list = TopicPartitionList::new();
+        partitions.iter().for_each(|partition| drop(list.add_partition(&self.topic, partition.0)));
+        list
+    }
+
+    /// Where the partition begins now.
+    fn beginning(
+        &self,
+        client: &BaseConsumer<Group>,
+        partition: Partition,
+        deadline: Deadline,
+    ) -> Result<Offset, BrokerError> {
+        let watermarks = client.fetch_watermarks(&self.topic, partition.0, deadline.remaining());
+        let call = || format!("beginning of {}[{partition}]", self.topic);
+        watermarks.map(|(low, _)| Offset(low)).map_err(|error| errors::lookup(&call(), &error))
     }
 
     fn pause(&self, partitions: &[Partition]) -> Result<(), BrokerError> {
@@ -147,7 +162,7 @@ impl crate::worker::Consumer for Consumer {
                 self.denial.clear();
                 let partition = Partition(message.partition());
                 if self.assignment.accepts(partition) && message.topic() == self.topic {
-                    self.assignment.delivered(partition, Offset(message.offset()));
+                    self.assignment.polled(partition, Some(Offset(message.offset()).next()));
                     visit(Polled::Record(records::record(&message)));
                 }
                 Ok(())
@@ -155,6 +170,7 @@ impl crate::worker::Consumer for Consumer {
             Some(Err(KafkaError::PartitionEOF(partition))) => {
                 self.denial.clear();
                 if self.assignment.accepts(Partition(partition)) {
+                    self.assignment.polled(Partition(partition), None);
                     visit(Polled::EndOfPartition(Partition(partition)));
                 }
                 Ok(())
@@ -167,10 +183,11 @@ impl crate::worker::Consumer for Consumer {
         if partitions.is_empty() {
             return Ok(Vec::new());
         }
+        let deadline = Deadline::after(timeout);
+        let client = open(&self.client)?;
         let call = format!("committed offsets of group {}", self.group);
-        let list = open(&self.client)?
-            .committed_offsets(self.names(partitions), timeout)
-            .map_err(|error| errors::lookup(&call, &error))?;
+        let list =
+            client.committed_offsets(self.names(partitions), timeout).map_err(|error| errors::lookup(&call, &error))?;
         list.elements()
             .iter()
             .map(|element| {
@@ -180,7 +197,9 @@ impl crate::worker::Consumer for Consumer {
                     _ => None,
                 };
                 let committed = CommittedOffset { offset, has_state: element.metadata() == offsets::HAS_STATE };
-                Ok(Start { partition: Partition(element.partition()), committed })
+                let partition = Partition(element.partition());
+                let from = offset.map_or_else(|| self.beginning(client, partition, deadline), Ok)?;
+                Ok(Start { partition, committed, from })
             })
             .collect()
     }
@@ -194,6 +213,10 @@ impl crate::worker::Consumer for Consumer {
             return Ok(());
         }
         let cooperative = is_cooperative(client);
+        if !cooperative {
+            // The others are to go on past what is no record.
+            moved(client, &mut self.assignment)?;
+        }
         if cooperative {
             let again: Vec<_> =
                 starts.iter().map(|start| start.partition).filter(|p| self.assignment.is_at_client(*p)).collect();
@@ -202,12 +225,13 @@ impl crate::worker::Consumer for Consumer {
             }
         }
         for start in &starts {
-            self.assignment.assign(start.partition, start.committed.offset);
+            self.assignment.assign(start.partition, start.from);
             locked(&client.context().ends).remove(&start.partition);
         }
         let assigned = if cooperative {
-            client.incremental_assign(&self.list(starts.iter().map(|start| (start.partition, start.committed.offset))))
+            client.incremental_assign(&self.list(starts.iter().map(|start| (start.partition, start.from))))
         } else {
+            self.assignment.reassigned();
             client.assign(&self.list(self.assignment.at_client().map(|(partition, next, _)| (partition, next))))
         };
         assigned.map_err(|error| errors::other("assign", &error))?;
@@ -270,6 +294,14 @@ impl crate::worker::Consumer for Consumer {
         committed.map_err(|error| errors::offset_commit(&error, &self.group))
     }
 
+    fn positions(&mut self) -> Result<Vec<(Partition, Offset)>, BrokerError> {
+        moved(open(&self.client)?, &mut self.assignment)
+    }
+
+    fn topic_id(&self) -> Option<TopicId> {
+        self.client.as_ref().and_then(|client| locked(&client.context().topic_id).clone())
+    }
+
     fn end_offset(&self, partition: Partition) -> Option<Offset> {
         let client = self.client.as_ref()?;
         let held = self.assignment.is_at_client(partition);
@@ -301,6 +333,17 @@ impl Drop for Consumer {
 
 fn open(client: &Option<BaseConsumer<Group>>) -> Result<&BaseConsumer<Group>, BrokerError> {
     client.as_ref().ok_or_else(|| BrokerError::Fatal("the consumer is closed".into()))
+}
+
+/// Takes the client's positions of the partitions whose records the worker saw.
+fn moved(client: &BaseConsumer<Group>, assignment: &mut Assignment) -> Result<Vec<(Partition, Offset)>, BrokerError> {
+    let positions = client.position().map_err(|error| errors::other("position", &error))?;
+    let position = |element: &TopicPartitionListElem<'_>| match element.offset() {
+        Position::Offset(offset) => Some((Partition(element.partition()), Offset(offset))),
+        _ => None,
+    };
+    let known = positions.elements();
+    Ok(known.iter().filter_map(position).filter(|(partition, at)| assignment.moved(*partition, *at)).collect())
 }
 
 fn each_done(call: &str, list: &TopicPartitionList) -> Result<(), BrokerError> {

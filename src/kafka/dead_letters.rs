@@ -37,8 +37,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const RECORDS_A_TRANSACTION: usize = 1_000;
 const BYTES_A_TRANSACTION: usize = 8 << 20;
 
-/// Of the transactional id, in the place of an instance: of two that send back at once, the later one goes on alone.
-const INSTANCE: &str = "dead-letters";
+/// Of the transactional id, in the place of an instance, of which none is called so: of two that send back at once, the
+/// later one goes on alone.
+const INSTANCE: &str = "dead-letters/";
 
 /// The header of a record that marks another one as sent back; its value is that one's [`Place`].
 const REDRIVEN: &str = "duplex.dead_letter.redriven";

@@ -14,8 +14,8 @@ use rdkafka::{ClientContext, TopicPartitionList};
 use tracing::debug;
 
 use super::login::Login;
-use super::{context, statistics};
-use crate::ids::{Offset, Partition};
+use super::{context, statistics, topic_id};
+use crate::ids::{Offset, Partition, TopicId};
 use crate::worker::QueuedBytes;
 
 /// What the group asked for.
@@ -31,6 +31,10 @@ pub(super) struct Group {
     topic: String,
     pub(super) asked: Mutex<VecDeque<Rebalance>>,
     pub(super) ends: Mutex<BTreeMap<Partition, Offset>>,
+    /// Of the events topic.
+    pub(super) topic_id: Mutex<Option<TopicId>>,
+    /// What librdkafka says for debugging was asked for.
+    debugs: bool,
     pub(super) is_connected: AtomicBool,
     /// Bytes fetched and not yet polled.
     pub(super) fetched: QueuedBytes,
@@ -39,12 +43,14 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(login: Login, topic: &str) -> Self {
+    pub(super) fn new(login: Login, topic: &str, debugs: bool) -> Self {
         Self {
             login,
             topic: topic.to_owned(),
             asked: Mutex::default(),
             ends: Mutex::default(),
+            topic_id: Mutex::default(),
+            debugs,
             is_connected: AtomicBool::new(false),
             fetched: QueuedBytes::default(),
             closing: AtomicBool::new(false),
@@ -60,6 +66,14 @@ impl ClientContext for Group {
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        if matches!(level, RDKafkaLogLevel::Debug) {
+            if let Some(id) = topic_id::told(context::without_thread(message), &self.topic) {
+                *locked(&self.topic_id) = Some(id);
+            }
+            if !self.debugs {
+                return;
+            }
+        }
         context::log(level, facility, message);
     }
 

@@ -26,6 +26,7 @@ mod records;
 mod remedies;
 mod settings;
 mod statistics;
+mod topic_id;
 mod topics;
 mod transaction;
 mod writer;

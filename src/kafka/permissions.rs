@@ -31,8 +31,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const ONE_LOOK: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(50);
 
-/// Of the transactional id, in the place of an instance: no running process is fenced.
-const INSTANCE: &str = "check";
+/// Of the transactional id, in the place of an instance, of which none is called so: no running process is fenced.
+const INSTANCE: &str = "check/";
 
 /// Checks the permissions on the topics, which are there, on the group, and on transactional ids.
 ///

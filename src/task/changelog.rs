@@ -126,8 +126,10 @@ impl ChangelogState {
                 self.checkpoint = None;
             }
             (Key::Checkpoint, value) => {
-                self.checkpoint = value.map(|value| parse("the checkpoint", value)).transpose()?;
-                self.now = self.checkpoint.and_then(|checkpoint: Checkpoint| checkpoint.now);
+                let what = "the checkpoint";
+                let damaged = |source| RestoreError::Snapshot { what, source };
+                self.checkpoint = value.map(|value| Checkpoint::decode(value).map_err(damaged)).transpose()?;
+                self.now = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.now);
             }
             (Key::Session(id), Some(value)) => drop(self.heads.insert(id.into(), value.to_vec())),
             (Key::Session(id), None) => drop(self.heads.remove(id)),

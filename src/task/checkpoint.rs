@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::changelog::ChangelogState;
-use crate::collector::SnapshotError;
-use crate::ids::Offset;
+use crate::collector::{SnapshotError, decode, version};
+use crate::ids::{Offset, TopicId};
 use crate::time::Timestamp;
 
 /// What a commit says of the whole state: by it a restore knows that the changelog and the group's offset are of the
 /// same commit, and that no record is missing.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// The task's time; `None` before the first record that told it.
     pub now: Option<Timestamp>,
@@ -20,6 +20,18 @@ pub struct Checkpoint {
     pub open_sessions: u64,
     /// and how many a marker.
     pub closed_sessions: u64,
+    /// The topic whose records made this state. `None` where versions up to 4 wrote it, or the client does not tell ids.
+    pub topic: Option<TopicId>,
+}
+
+impl Checkpoint {
+    pub(super) fn decode(snapshot: &[u8]) -> Result<Self, SnapshotError> {
+        if !matches!(version(snapshot), Some(2..=4)) {
+            return decode(snapshot);
+        }
+        let (now, next_offset, open_sessions, closed_sessions) = decode(snapshot)?;
+        Ok(Self { now, next_offset, open_sessions, closed_sessions, topic: None })
+    }
 }
 
 /// What the group says of where to go on.
@@ -34,6 +46,14 @@ pub struct CommittedOffset {
 /// Why a partition's state can't be restored: the task must not start, for it would lose sessions or write them twice.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum RestoreError {
+    #[error(
+        "the events topic was deleted and made anew, or is of another cluster: the state is of the topic with id {was}, and \
+         this one has id {is}. The records of the former one are gone, and with them what is left of the sessions that were \
+         open. To read the new one from its first record on, stop every process of the group, delete the changelog and make \
+         it anew, and set the group's offset of the events topic to its beginning (kafka-consumer-groups.sh --reset-offsets \
+         --to-earliest)"
+    )]
+    AnotherTopic { was: TopicId, is: TopicId },
     #[error("the changelog has a key of an unknown kind, {0:?}; is it another program's topic, or a newer release's?")]
     UnknownKey(Option<char>),
     #[error(
@@ -90,6 +110,17 @@ fn why_apart(checkpoint: &Offset, committed: &Offset, has_state: bool) -> String
 }
 
 impl ChangelogState {
+    /// Whether the state is of this topic, as far as it is known.
+    ///
+    /// # Errors
+    /// When it is of another one.
+    pub fn check_topic(&self, is: &TopicId) -> Result<(), RestoreError> {
+        match self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.topic.as_ref()) {
+            Some(was) if was != is => Err(RestoreError::AnotherTopic { was: was.clone(), is: is.clone() }),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether one transaction wrote this state and the group's offset, and nothing of it is missing.
     ///
     /// # Errors
@@ -97,11 +128,11 @@ impl ChangelogState {
     pub fn check_exactly_once(&self, committed: CommittedOffset) -> Result<(), RestoreError> {
         let Some(offset) = committed.offset else {
             let is_empty = self.now.is_none() && self.checkpoint.is_none();
-            let next = self.checkpoint.map(|checkpoint| checkpoint.next_offset);
+            let next = self.checkpoint.as_ref().map(|checkpoint| checkpoint.next_offset);
             return if is_empty { Ok(()) } else { Err(RestoreError::OffsetsLost(next)) };
         };
         self.check_present(offset, committed.has_state)?;
-        let Some(checkpoint) = self.checkpoint else { return Ok(()) };
+        let Some(checkpoint) = &self.checkpoint else { return Ok(()) };
         if checkpoint.next_offset != offset {
             return Err(Self::disagrees(checkpoint, offset, committed.has_state));
         }
@@ -125,7 +156,7 @@ impl ChangelogState {
     pub fn check_at_least_once(&self, committed: CommittedOffset) -> Result<(), RestoreError> {
         let Some(offset) = committed.offset else { return Ok(()) };
         self.check_present(offset, committed.has_state)?;
-        match self.checkpoint {
+        match &self.checkpoint {
             Some(checkpoint) if checkpoint.next_offset < offset => {
                 Err(Self::disagrees(checkpoint, offset, committed.has_state))
             }
@@ -138,7 +169,7 @@ impl ChangelogState {
         if is_lost { Err(RestoreError::ChangelogLost(committed)) } else { Ok(()) }
     }
 
-    fn disagrees(checkpoint: Checkpoint, committed: Offset, has_state: bool) -> RestoreError {
+    fn disagrees(checkpoint: &Checkpoint, committed: Offset, has_state: bool) -> RestoreError {
         RestoreError::Disagrees { checkpoint: checkpoint.next_offset, committed, has_state }
     }
 }
@@ -152,8 +183,13 @@ mod tests {
 
     /// What a commit at offset 7 leaves, with two sessions open and one finished.
     fn entries() -> BTreeMap<&'static str, ChangelogEntry> {
-        let checkpoint =
-            Checkpoint { now: Some(Timestamp(1)), next_offset: Offset(7), open_sessions: 2, closed_sessions: 1 };
+        let checkpoint = Checkpoint {
+            now: Some(Timestamp(1)),
+            next_offset: Offset(7),
+            open_sessions: 2,
+            closed_sessions: 1,
+            topic: Some("one".into()),
+        };
         BTreeMap::from([
             ("checkpoint", Key::Checkpoint.put(&checkpoint)),
             ("a", Key::Session("a").put(&0)),
@@ -226,10 +262,26 @@ mod tests {
     }
 
     #[test]
+    fn a_state_of_another_topic_is_refused_where_both_are_known() {
+        assert_eq!(without(&[]).check_topic(&"one".into()), Ok(()));
+        assert_eq!(without(&["checkpoint"]).check_topic(&"two".into()), Ok(()));
+        let another = RestoreError::AnotherTopic { was: "one".into(), is: "two".into() };
+        assert_eq!(without(&[]).check_topic(&"two".into()), Err(another));
+    }
+
+    #[test]
+    fn a_checkpoint_of_version_4_is_of_no_known_topic() {
+        // Version, time 1, offset 7, two sessions and one marker.
+        let checkpoint = Checkpoint::decode(&[4, 1, 2, 14, 2, 1]).expect("a snapshot of version 4");
+        let expected = Checkpoint::decode(&entries()["checkpoint"].value.clone().expect("a value")).expect("our own");
+        assert_eq!(checkpoint, Checkpoint { topic: None, ..expected });
+    }
+
+    #[test]
     fn version_1_knew_the_time_only() {
         let mut state = without(&["checkpoint"]);
         state.apply(b"T", Some(&[1, 2])).expect("a snapshot of version 1");
-        assert_eq!((state.now, state.checkpoint), (Some(Timestamp(1)), None));
+        assert_eq!((state.now, &state.checkpoint), (Some(Timestamp(1)), &None));
         // Nothing to compare with until this release has committed once.
         assert_eq!(state.check_exactly_once(by_hand(3)), Ok(()));
         assert_eq!(state.check_exactly_once(NONE), Err(RestoreError::OffsetsLost(None)));

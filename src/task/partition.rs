@@ -20,7 +20,7 @@ use super::record::Record;
 use crate::bundle::assemble;
 use crate::collector::{Arrival, EndReason, Handled, SessionCollector, Settings, Snapshot};
 use crate::fault::{self, Fault};
-use crate::ids::{Offset, Partition, SessionId, TopicPartition};
+use crate::ids::{Offset, Partition, SessionId, TopicId, TopicPartition};
 use crate::time::Timestamp;
 use crate::wire::{Decoder, Error, Event, Kind};
 
@@ -46,6 +46,10 @@ pub struct PartitionTask {
     pending: Pending,
     /// The time as the changelog has it.
     recorded_time: Option<Timestamp>,
+    /// The offset as the changelog has it, and the group with it.
+    recorded_offset: Option<Offset>,
+    /// The topic whose records made the state, where it is known.
+    topic: Option<TopicId>,
 }
 
 /// What a partition's state comes to.
@@ -81,6 +85,8 @@ impl PartitionTask {
     ) -> Result<Self, RestoreError> {
         let closed = std::mem::take(&mut state.closed);
         let recorded_time = state.now;
+        let recorded_offset = state.checkpoint.as_ref().map(|checkpoint| checkpoint.next_offset);
+        let topic = state.checkpoint.take().and_then(|checkpoint| checkpoint.topic);
         let mut task = Self {
             source,
             decoder: Decoder::new(settings.limits.record_bytes),
@@ -90,6 +96,8 @@ impl PartitionTask {
             next_offset,
             pending: Pending::default(),
             recorded_time,
+            recorded_offset,
+            topic,
             settings,
         };
         for (id, marker) in closed.into_iter().filter(|_| !fault::is_on(Fault::ForgetClosedMarkers)) {
@@ -129,6 +137,23 @@ impl PartitionTask {
         self.decoder = decoder;
     }
 
+    /// Takes note that everything below `position` was read, be it no record: control records and aborted transactions
+    /// take offsets as well.
+    pub fn reached(&mut self, position: Offset) {
+        if !fault::is_on(Fault::CommitPastLastRecord) {
+            self.next_offset = self.next_offset.max(position);
+        }
+    }
+
+    /// Takes note of the topic that the records are of.
+    ///
+    /// # Errors
+    /// When those before were of another one.
+    pub fn is_of(&mut self, topic: &TopicId) -> Result<(), RestoreError> {
+        let was = self.topic.get_or_insert_with(|| topic.clone());
+        if was == topic { Ok(()) } else { Err(RestoreError::AnotherTopic { was: was.clone(), is: topic.clone() }) }
+    }
+
     /// Lets time pass while the partition has nothing to read.
     pub fn advance(&mut self, elapsed: Duration) {
         if let Some(now) = self.clock.advance(elapsed) {
@@ -147,16 +172,19 @@ impl PartitionTask {
         }
     }
 
-    /// What changed since the last batch; `None` when nothing did, for an empty transaction must not be committed.
+    /// What changed since the last batch; `None` when nothing did, for an empty transaction must not be committed. The offset
+    /// alone is a change, as is the very first one: where no offset is committed, nobody misses what is deleted unread, and
+    /// one that stays below control records is taken for lost once they are deleted.
     pub fn prepare_commit(&mut self) -> Option<CommitBatch> {
         let now = self.clock.now();
         let time_is_due = match (now, self.recorded_time) {
             (Some(now), Some(recorded)) => now.since(recorded) >= TIME_SNAPSHOT_INTERVAL && self.open.len() > 0,
             _ => false,
         };
+        let is_moved = self.recorded_offset.is_none_or(|recorded| self.next_offset > recorded);
         let Pending { bundles, mut changelog, dead_letters, counts, finished, mut dirty, .. } =
             std::mem::take(&mut self.pending);
-        if counts.records == 0 && bundles.is_empty() && changelog.is_empty() && !time_is_due {
+        if counts.records == 0 && bundles.is_empty() && changelog.is_empty() && !time_is_due && !is_moved {
             return None;
         }
         dirty.sort_unstable();
@@ -175,12 +203,14 @@ impl PartitionTask {
             }
         }
         self.recorded_time = now;
+        self.recorded_offset = Some(self.next_offset);
         let count = |sessions: usize| u64::try_from(sessions).expect("a count fits");
         changelog.push(Key::Checkpoint.put(&Checkpoint {
             now: now.filter(|_| !fault::is_on(Fault::ForgetTime)),
             next_offset: self.next_offset,
             open_sessions: count(self.open.len()),
             closed_sessions: count(self.closed.len()),
+            topic: self.topic.clone(),
         }));
         Some(CommitBatch {
             partition: self.source.partition,

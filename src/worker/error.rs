@@ -16,6 +16,9 @@ pub enum WorkerError {
     Broker(#[from] BrokerError),
     #[error("partition {partition} can't be restored: {source}")]
     Restore { partition: Partition, source: RestoreError },
+    /// The state of a partition that is being read is not of what is read.
+    #[error("partition {partition} can't be read on: {source}")]
+    State { partition: Partition, source: RestoreError },
     #[error(
         "restore of partition {0} has read nothing for {1:?} although the broker answers: a transaction on the changelog is \
          left open; it ends by its transaction.timeout.ms, or see kafka-transactions.sh find-hanging"

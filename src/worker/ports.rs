@@ -8,7 +8,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::commit::Step;
-use crate::ids::{Offset, Partition};
+use crate::ids::{Offset, Partition, TopicId};
 use crate::task::{Bundle, ChangelogEntry, CommittedOffset, Counts, DeadLetter, FinishedSession, Record, StateSize};
 use crate::time::Timestamp;
 
@@ -60,8 +60,10 @@ pub enum Polled<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
     pub partition: Partition,
-    /// Without an offset it is read from its beginning.
     pub committed: CommittedOffset,
+    /// The committed offset, or else where the partition began when it was asked for: what is deleted before it is read
+    /// from then on is missed.
+    pub from: Offset,
 }
 
 /// A member of the consumer group.
@@ -75,10 +77,11 @@ pub trait Consumer {
     /// `Retriable` while the broker or topic is not there, `RecordsLost` and `Fatal` when reading can't go on.
     fn poll(&mut self, timeout: Duration, visit: &mut dyn FnMut(Polled<'_>)) -> Result<(), BrokerError>;
 
-    /// The stable committed offsets of these partitions: those of pending transactions are waited for.
+    /// The stable committed offsets of these partitions: those of pending transactions are waited for. Where none is, the
+    /// partition's beginning.
     ///
     /// # Errors
-    /// `Retriable` while the coordinator or a pending transaction makes it wait past `timeout`.
+    /// `Retriable` while the coordinator, a leader or a pending transaction makes it wait past `timeout`.
     fn committed(&mut self, partitions: &[Partition], timeout: Duration) -> Result<Vec<Start>, BrokerError>;
 
     /// Accepts partitions, paused at their start.
@@ -110,6 +113,17 @@ pub trait Consumer {
     /// # Errors
     /// As for a transaction's commit.
     fn commit_offsets(&mut self, offsets: &[(Partition, Offset)]) -> Result<(), BrokerError>;
+
+    /// Where partitions are read next: past every record that was polled, and past the control records and aborted batches
+    /// behind it. Left out are partitions of which nothing was polled since they were assigned, or a record was dropped.
+    ///
+    /// # Errors
+    /// `Fatal` when the client refuses.
+    fn positions(&mut self) -> Result<Vec<(Partition, Offset)>, BrokerError>;
+
+    /// The id of the events topic, as far as the client knows. When the topic is replaced it is told before the first record
+    /// of the new one comes.
+    fn topic_id(&self) -> Option<TopicId>;
 
     /// The last known end of a partition; `None` while unknown.
     fn end_offset(&self, partition: Partition) -> Option<Offset>;

@@ -333,7 +333,7 @@ where
             let partition = start.partition;
             self.changelog.close(partition);
             let guarantee = self.settings.processing_guarantee;
-            if let Err(source) = self.tasks.start(partition, guarantee) {
+            if let Err(source) = self.tasks.start(partition, guarantee, self.consumer.topic_id().as_ref()) {
                 if fault::is_on(Fault::StopWhenOvertaken) || !self.may_come_together(start, &source) {
                     return Err(WorkerError::Restore { partition, source });
                 }
@@ -349,7 +349,7 @@ where
             self.consumer.resume(partition)?;
             self.observer.task(partition, TaskState::Running, records);
             self.observer.restored(partition, self.tasks.state_size_of(partition));
-            info!(%partition, records, from = start.committed.offset.map(|offset| offset.0), "task restored");
+            info!(%partition, records, from = start.from.0, "task restored");
         }
         unreachable.map_or(Ok(()), |e| self.retriable(e))
     }
@@ -377,11 +377,17 @@ where
     /// Whether a partition was perhaps committed since its restore began: then another member has it, this one has not
     /// heard so yet, and its offset and its changelog are of different times.
     fn may_have_moved(&mut self, start: Start) -> bool {
-        self.consumer.committed(&[start.partition], COMMITTED_TIMEOUT).map_or(true, |now| now != [start])
+        self.consumer
+            .committed(&[start.partition], COMMITTED_TIMEOUT)
+            .map_or(true, |now| now.iter().any(|now| now.committed != start.committed))
     }
 
     fn commit(&mut self) -> Result<(), WorkerError> {
         self.committed_at = self.clock.monotonic();
+        self.check_topic()?;
+        for (partition, position) in self.consumer.positions()? {
+            self.tasks.reached(partition, position);
+        }
         let batches = self.tasks.prepare_commit();
         if batches.is_empty() {
             return Ok(());
@@ -449,7 +455,11 @@ where
         let waits_for = match e {
             BrokerError::Retriable(_) => "kafka",
             BrokerError::Denied(_) => "a permission",
-            e => return Err(e.into()),
+            e => {
+                // Another topic may just not have that offset.
+                self.check_topic()?;
+                return Err(e.into());
+            }
         };
         let now = self.clock.monotonic();
         if self.warned_at.is_none_or(|at| now.saturating_sub(at) >= REPEAT_WARNING) {
@@ -457,6 +467,12 @@ where
             warn!(cause = %e, "waiting for {waits_for}");
         }
         Ok(())
+    }
+
+    /// Nothing of a topic that took the place of another goes into the other one's state.
+    fn check_topic(&mut self) -> Result<(), WorkerError> {
+        let Some(topic) = self.consumer.topic_id() else { return Ok(()) };
+        self.tasks.are_of(&topic).map_err(|(partition, source)| WorkerError::State { partition, source })
     }
 
     fn observe_connection(&mut self, now: Duration) {

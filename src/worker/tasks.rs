@@ -15,7 +15,7 @@ use super::settings::ProcessingGuarantee;
 use super::unread::Unread;
 use crate::collector::Settings;
 use crate::fault::{self, Fault};
-use crate::ids::{Offset, Partition, TopicPartition};
+use crate::ids::{Offset, Partition, TopicId, TopicPartition};
 use crate::task::{ChangelogState, CommitBatch, PartitionTask, Record, RestoreError, StateSize};
 use crate::time::Timestamp;
 
@@ -97,13 +97,28 @@ impl Tasks {
         self.slots.values().any(|slot| matches!(slot, Slot::Restoring(_)))
     }
 
-    /// Starts a task whose state was read to the end.
+    /// Whether all running tasks are of this topic; the first one that is not.
+    ///
+    /// # Errors
+    /// When a task's state is of another topic.
+    pub fn are_of(&mut self, topic: &TopicId) -> Result<(), (Partition, RestoreError)> {
+        self.running_mut().try_for_each(|Running { task, .. }| task.is_of(topic).map_err(|e| (task.partition(), e)))
+    }
+
+    /// Starts a task whose state was read to the end, of records of `topic` where that is known.
     ///
     /// # Errors
     /// When the state can't be read, or is not what the group's offset needs.
-    pub fn start(&mut self, partition: Partition, guarantee: ProcessingGuarantee) -> Result<(), RestoreError> {
+    pub fn start(
+        &mut self,
+        partition: Partition,
+        guarantee: ProcessingGuarantee,
+        topic: Option<&TopicId>,
+    ) -> Result<(), RestoreError> {
         let Some(Slot::Restoring(restoring)) = self.slots.remove(&partition) else { return Ok(()) };
-        let committed = restoring.start.committed;
+        // First of all: the group's offsets are deleted with their topic.
+        topic.map_or(Ok(()), |topic| restoring.state.check_topic(topic))?;
+        let Start { committed, from, .. } = restoring.start;
         match guarantee {
             // The check would mend what these two do.
             _ if fault::is_on(Fault::RestoreToStableEnd) || fault::is_on(Fault::TakeUnstableOffsets) => {}
@@ -111,8 +126,7 @@ impl Tasks {
             ProcessingGuarantee::AtLeastOnce => restoring.state.check_at_least_once(committed)?,
         }
         let source = TopicPartition { topic: Arc::clone(&self.topic), partition };
-        let next_offset = committed.offset.unwrap_or(Offset(0));
-        let task = PartitionTask::restore(source, next_offset, restoring.state, Arc::clone(&self.settings))?;
+        let task = PartitionTask::restore(source, from, restoring.state, Arc::clone(&self.settings))?;
         let running = Running { task, idle_since: None, unread: Unread::default() };
         self.slots.insert(partition, Slot::Running(Box::new(running)));
         Ok(())
@@ -143,6 +157,13 @@ impl Tasks {
             Some(Slot::Restoring(restoring)) => restoring.overtaken = true,
             // Of a partition that is not this worker's any more: its next owner reads it.
             None => {}
+        }
+    }
+
+    /// Takes note that a partition is read up to this position, which may be past its last record.
+    pub fn reached(&mut self, partition: Partition, position: Offset) {
+        if let Some(Slot::Running(running)) = self.slots.get_mut(&partition) {
+            running.task.reached(position);
         }
     }
 

@@ -41,18 +41,21 @@ pub struct Judge {
 
 /// Makes the topics whose records keep the events' own timestamps; the service makes the others.
 pub fn create_topics(deployment: &Deployment) {
+    ["events", "dead-letters"].into_iter().for_each(|kind| create_topic(deployment, kind));
+}
+
+/// Makes one of them.
+pub fn create_topic(deployment: &Deployment, kind: &str) {
     let admin: AdminClient<DefaultClientContext> = config(&deployment.bootstrap).create().expect("an admin client");
-    for name in ["events", "dead-letters"].map(|kind| deployment.topic(kind)) {
-        let topic =
-            NewTopic::new(&name, deployment.shape.partitions, TopicReplication::Fixed(deployment.shape.replicas))
-                // The capture is older than a topic's usual retention, which would delete it under the test's feet,
-                .set("retention.ms", "-1")
-                // and where this machine's clock is behind, it is of the future.
-                .set("message.timestamp.after.max.ms", "9223372036854775807");
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let made = runtime.block_on(admin.create_topics([&topic], &AdminOptions::new())).expect("the broker answers");
-        assert_eq!(made, [Ok(name)]);
-    }
+    let name = deployment.topic(kind);
+    let topic = NewTopic::new(&name, deployment.shape.partitions, TopicReplication::Fixed(deployment.shape.replicas))
+        // The capture is older than a topic's usual retention, which would delete it under the test's feet,
+        .set("retention.ms", "-1")
+        // and where this machine's clock is behind, it is of the future.
+        .set("message.timestamp.after.max.ms", "9223372036854775807");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let made = runtime.block_on(admin.create_topics([&topic], &AdminOptions::new())).expect("the broker answers");
+    assert_eq!(made, [Ok(name)]);
 }
 
 /// A producer of events.

@@ -107,6 +107,18 @@ fn offsets_are_taken_from_members_of_the_generation_only() {
 }
 
 #[test]
+fn what_is_deleted_moves_the_beginning_and_no_other_offset() {
+    let mut log = Log::default();
+    for key in ["a", "b", "c"] {
+        log.append(Body::Data { key: Some(key.into()), value: None, transaction: None }, 0, 0);
+    }
+    log.delete_below(2);
+    assert_eq!((log.start(), log.end(), log.read(0).map(|record| record.offset).collect()), (2, 3, vec![2]));
+    log.delete_below(1);
+    assert_eq!(log.start(), 2);
+}
+
+#[test]
 fn cleaning_keeps_the_last_committed_value_of_each_key_and_every_offset() {
     let mut log = Log::default();
     let mut put = |key: &str, value: Option<&str>, transaction| {

@@ -34,6 +34,10 @@ pub enum Invariant {
     PortsAreUsedAsPromised,
     /// Once nothing goes wrong any more, all is read and committed, and every session has ended.
     LagZeroAtEnd,
+    /// What was read and committed may be deleted: nobody takes it for records that were lost.
+    NothingReadIsCalledLost,
+    /// What was deleted unread is noticed.
+    LossIsNoticed,
     /// No transaction is left open then.
     NoOpenTransactionAtEnd,
     /// Nothing panics.
@@ -57,6 +61,8 @@ impl Invariant {
             Self::StateCanBeRestored => "state_can_be_restored",
             Self::PortsAreUsedAsPromised => "ports_are_used_as_promised",
             Self::LagZeroAtEnd => "lag_zero_at_end",
+            Self::NothingReadIsCalledLost => "nothing_read_is_called_lost",
+            Self::LossIsNoticed => "loss_is_noticed",
             Self::NoOpenTransactionAtEnd => "no_open_transaction_at_end",
             Self::NoPanic => "no_panic",
         }

@@ -45,6 +45,8 @@ pub struct Visible<'a> {
 #[derive(Debug, Default)]
 pub struct Log {
     entries: Vec<Entry>,
+    /// What was below was deleted.
+    start: i64,
     end: i64,
     /// First offset of each transaction that has no marker here.
     open: BTreeMap<TransactionId, i64>,
@@ -52,6 +54,17 @@ pub struct Log {
 }
 
 impl Log {
+    /// The low watermark: the first offset that can be read.
+    pub fn start(&self) -> i64 {
+        self.start
+    }
+
+    /// Deletes what stands below `offset`, as retention does, and who asks for it.
+    pub fn delete_below(&mut self, offset: i64) {
+        self.start = self.start.max(offset.min(self.end));
+        self.entries.retain(|entry| entry.offset >= self.start);
+    }
+
     /// The high watermark: the next offset to be written.
     pub fn end(&self) -> i64 {
         self.end

@@ -13,8 +13,8 @@
 //! cargo test --release --features deliberate-faults --test simulation -- --nocapture
 //!                                                        each fault of `fault.rs` put in, and how soon it is found
 //! ```
-//! Not simulated: the loss of a broker's own data, a `read_uncommitted` reader, records deleted before they are read, and
-//! the real client library; that is for `tests/broker` and a real cluster.
+//! Not simulated: the loss of a broker's own data, a `read_uncommitted` reader, and the real client library; that is for
+//! `tests/broker` and a real cluster.
 
 mod broker;
 mod broker_tests;
@@ -42,6 +42,12 @@ fn no_seed_violates_an_invariant() {
         Some(seed) => seeds::replay(seed),
         None => println!("{}", seeds::run_all(seeds::number("SEEDS").unwrap_or(10_000))),
     }
+}
+
+#[test]
+fn records_that_are_deleted_before_they_are_read_are_noticed() {
+    let lost = (0..300).filter(|seed| simulation::lose(*seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"))).count();
+    assert!(lost >= 200, "only {lost} seeds had a record to lose");
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub struct Held {
     pub flow: Flow,
     /// The next offset to deliver.
     pub position: i64,
+    /// Something was polled since it was assigned: the client knows the position.
+    pub is_polled: bool,
     /// The end was told at this position.
     pub told_end_at: Option<i64>,
     /// For how long there has been something to read that was not delivered, as far as it was let pass.
@@ -104,7 +106,7 @@ impl Member {
 
     fn grant(&mut self, added: BTreeSet<i32>) -> Told {
         for partition in &added {
-            let held = Held { flow: Flow::Granted, position: 0, told_end_at: None, unseen: 0 };
+            let held = Held { flow: Flow::Granted, position: 0, is_polled: false, told_end_at: None, unseen: 0 };
             self.held.insert(*partition, held);
             self.leaving.remove(partition);
         }
@@ -130,7 +132,7 @@ impl Member {
             return;
         }
         if let Some(held) = self.held.get_mut(&partition) {
-            *held = Held { flow: Flow::Paused, position, told_end_at: None, unseen: 0 };
+            *held = Held { flow: Flow::Paused, position, is_polled: false, told_end_at: None, unseen: 0 };
         }
     }
 

@@ -34,6 +34,8 @@ pub enum Mishap {
     /// A process' wall clock jumps.
     ClockJump,
     Compaction,
+    /// What was read and committed of the events topic is deleted.
+    Retention,
     /// Reads of the changelog bring little at a time, or fail.
     SlowRestore,
     /// Markers come long after the answer.
@@ -61,7 +63,7 @@ pub enum Mishap {
 use Mishap::*;
 
 /// Every mishap: its name in the summary, and its rate in a million opportunities where a seed has it.
-const MISHAPS: [(Mishap, &str, u64); 25] = [
+const MISHAPS: [(Mishap, &str, u64); 26] = [
     (Crash, "crash", 12_000),
     (CrashAtCall, "crash at a call", 5_000),
     (LostAnswer, "lost answer of a commit", 40_000),
@@ -76,6 +78,7 @@ const MISHAPS: [(Mishap, &str, u64); 25] = [
     (Outage, "outage", 6_000),
     (ClockJump, "clock jump", 6_000),
     (Compaction, "compaction", 60_000),
+    (Retention, "retention", 60_000),
     (SlowRestore, "slow restore", 600_000),
     (SlowMarkers, "slow markers", 800_000),
     (SlowFetch, "slow fetch", 20_000),
@@ -103,6 +106,8 @@ pub struct Plan {
     pub sessions: u64,
     pub processes: usize,
     pub cooperative: bool,
+    /// Each record of the events topic is a transaction of its own, with its marker.
+    pub transactional_events: bool,
     /// How long things go wrong, in milliseconds.
     pub trouble: u64,
     /// From then on nothing goes wrong any more.
@@ -130,6 +135,7 @@ impl Plan {
             sessions: random.between(6, 30),
             processes: random.between(1, 3) as usize,
             cooperative: random.one_in(2),
+            transactional_events: random.one_in(3),
             trouble: random.between(60_000, 180_000),
             is_calm: false,
             most_off: match rates[ClockJump as usize] {

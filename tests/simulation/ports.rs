@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use duplex_collector::fault::{self, Fault};
-use duplex_collector::ids::{Offset, Partition};
+use duplex_collector::ids::{Offset, Partition, TopicId};
 use duplex_collector::task::{CommittedOffset, Record, StateSize};
 use duplex_collector::time::{Clock, Timestamp};
 use duplex_collector::worker::{
@@ -112,7 +112,7 @@ impl Consumer for Port {
         }
         let first = world.random.below(partitions.len() as u64) as usize;
         for partition in partitions[first..].iter().chain(&partitions[..first]).copied() {
-            if world.deliver(self.process, partition, visit) {
+            if world.deliver(self.process, partition, visit)? {
                 return Ok(());
             }
         }
@@ -130,7 +130,12 @@ impl Consumer for Port {
             }
             let start = |partition: &Partition| {
                 let offset = world.broker.group.told(partition.0, world.now).map(Offset);
-                Start { partition: *partition, committed: CommittedOffset { offset, has_state: offset.is_some() } }
+                let from = offset.unwrap_or(Offset(world.broker.log(LogId::Events(partition.0)).start()));
+                Start {
+                    partition: *partition,
+                    committed: CommittedOffset { offset, has_state: offset.is_some() },
+                    from,
+                }
             };
             Ok(partitions.iter().map(start).collect())
         })
@@ -139,8 +144,7 @@ impl Consumer for Port {
     fn assign(&mut self, starts: &[Start]) -> Result<(), BrokerError> {
         self.call(&format!("assign {starts:?}"), |world, process| {
             for start in starts {
-                let position = start.committed.offset.map_or(0, |offset| offset.0);
-                world.clients[process].member.assign(start.partition.0, position);
+                world.clients[process].member.assign(start.partition.0, start.from.0);
             }
             Ok(())
         })
@@ -182,6 +186,17 @@ impl Consumer for Port {
         })
     }
 
+    fn positions(&mut self) -> Result<Vec<(Partition, Offset)>, BrokerError> {
+        let world = self.world();
+        let member = &world.clients[self.process].member;
+        let known = member.held.iter().filter(|(partition, held)| held.is_polled && member.accepts(**partition));
+        Ok(known.map(|(partition, held)| (Partition(*partition), Offset(held.position))).collect())
+    }
+
+    fn topic_id(&self) -> Option<TopicId> {
+        None
+    }
+
     fn end_offset(&self, partition: Partition) -> Option<Offset> {
         let world = self.simulation.world.borrow();
         Some(Offset(world.broker.log(LogId::Events(partition.0)).end()))
@@ -203,23 +218,38 @@ impl Consumer for Port {
 
 impl World {
     /// Delivers what is next of a partition; whether there was something.
-    fn deliver(&mut self, process: usize, partition: i32, visit: &mut dyn FnMut(Polled<'_>)) -> bool {
+    fn deliver(
+        &mut self,
+        process: usize,
+        partition: i32,
+        visit: &mut dyn FnMut(Polled<'_>),
+    ) -> Result<bool, BrokerError> {
         let end = self.fetched_end(process, partition);
         let member = &mut self.clients[process].member;
         if !member.accepts(partition) {
-            return false;
+            return Ok(false);
         }
         let held = member.held.get_mut(&partition).expect("an accepted partition is held");
         if held.flow == Flow::Paused && !self.plan.draws(Mishap::SlippedRecord) {
-            return false;
+            return Ok(false);
         }
         let log = self.broker.log(LogId::Events(partition));
+        if held.position < log.start() {
+            if held.flow == Flow::Paused {
+                return Ok(false);
+            }
+            let (at, start) = (held.position, log.start());
+            return Err(BrokerError::RecordsLost(format!(
+                "partition {partition} is read at {at} and begins at {start}"
+            )));
+        }
         let again = self.plan.draws(Mishap::Redelivery);
         let from = if again { (held.position - 2).max(0) } else { held.position };
         match log.read(from).next().filter(|record| record.offset < end) {
             Some(record) => {
                 held.position = held.position.max(record.offset + 1);
                 held.told_end_at = None;
+                held.is_polled = true;
                 visit(Polled::Record(Record {
                     partition: Partition(partition),
                     offset: Offset(record.offset),
@@ -228,14 +258,17 @@ impl World {
                     value: record.value,
                     headers: Vec::new(),
                 }));
-                true
+                Ok(true)
             }
             None if held.flow == Flow::Flowing && held.told_end_at != Some(end) => {
                 held.told_end_at = Some(end);
+                // Control records and aborted batches are polled as well, and never told.
+                held.position = held.position.max(end);
+                held.is_polled = true;
                 visit(Polled::EndOfPartition(Partition(partition)));
-                true
+                Ok(true)
             }
-            None => false,
+            None => Ok(false),
         }
     }
 }

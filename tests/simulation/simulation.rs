@@ -48,15 +48,28 @@ pub struct Outcome {
     pub history: String,
 }
 
-/// Runs a seed.
-pub fn run(seed: u64) -> Outcome {
-    let simulation = Rc::new(Simulation {
+/// Runs a seed in which an unread record is deleted; `false` where there never was one to delete.
+pub fn lose(seed: u64) -> Result<bool, Violation> {
+    let simulation = new(seed);
+    let noticed = simulation.lose();
+    // The ports of a worker hold the simulation.
+    simulation.workers.take();
+    noticed
+}
+
+fn new(seed: u64) -> Rc<Simulation> {
+    Rc::new(Simulation {
         world: RefCell::new(World::new(seed)),
         workers: RefCell::default(),
         vacant: RefCell::default(),
         depth: Cell::new(0),
         slots: Cell::new(0),
-    });
+    })
+}
+
+/// Runs a seed.
+pub fn run(seed: u64) -> Outcome {
+    let simulation = new(seed);
     let verdict = panic::catch_unwind(AssertUnwindSafe(|| simulation.live()))
         .unwrap_or_else(|_| Err(Violation::new(Invariant::NoPanic, "see the message above")));
     // The ports of a worker hold the simulation.
@@ -94,6 +107,38 @@ impl Simulation {
             }
         }
         oracle::judge(&self.world.borrow())
+    }
+
+    /// As [`Self::live`], but that unread records are deleted at some time: a process has to end because of it.
+    fn lose(self: &Rc<Self>) -> Result<bool, Violation> {
+        let (processes, trouble, at) = {
+            let mut world = self.world.borrow_mut();
+            let trouble = world.plan.trouble;
+            (world.plan.processes, BEGIN + trouble, BEGIN + world.random.below(trouble))
+        };
+        (0..processes).for_each(|_| self.start_new());
+        while self.world.borrow().now < trouble {
+            self.turn();
+            self.verdict_so_far()?;
+            let mut world = self.world.borrow_mut();
+            if world.now >= at && world.lost.is_none() {
+                world.delete_unread();
+            }
+        }
+        if self.world.borrow().lost.is_none() {
+            return Ok(false);
+        }
+        self.calm();
+        while !self.world.borrow().is_loss_noticed {
+            self.turn();
+            self.verdict_so_far()?;
+            let world = self.world.borrow();
+            if world.now > trouble + PATIENCE {
+                let detail = format!("an unread record of partition {:?} was deleted", world.lost);
+                return Err(Violation::new(Invariant::LossIsNoticed, detail));
+            }
+        }
+        Ok(true)
     }
 
     fn verdict_so_far(&self) -> Result<(), Violation> {
@@ -161,6 +206,17 @@ impl Simulation {
         if let Err(WorkerError::Restore { .. }) = &result {
             let detail = format!("process {process}: {}", result.as_ref().expect_err("it is one"));
             world.checker.violate(Violation::new(Invariant::StateCanBeRestored, detail));
+        }
+        if let Err(WorkerError::Broker(BrokerError::RecordsLost(why))) = &result {
+            let member = &world.clients[process].member;
+            let is_owner = member.metadata().is_some_and(|metadata| world.broker.group.accepts(metadata).is_ok());
+            if world.lost.is_some() {
+                world.is_loss_noticed = true;
+            } else if is_owner {
+                // Not somebody who has lost the partition and has not heard so.
+                let violation = Violation::new(Invariant::NothingReadIsCalledLost, format!("process {process}: {why}"));
+                world.checker.violate(violation);
+            }
         }
         if let Err(e @ WorkerError::Broker(BrokerError::Fatal(why))) = &result
             && (why.contains("an empty transaction") || why.contains("no transaction is open"))
@@ -315,7 +371,7 @@ fn unsettled(world: &World) -> Violation {
             let (lag, open) = (world.lag(), world.checker.open());
             Violation::new(
                 Invariant::LagZeroAtEnd,
-                format!("{lag} records are not committed, {open} sessions are open"),
+                format!("{lag} offsets are not committed, {open} sessions are open"),
             )
         }
         n => Violation::new(Invariant::NoOpenTransactionAtEnd, format!("{n} transactions have no end")),

@@ -69,6 +69,10 @@ pub struct World {
     pub checker: Checker,
     pub arrivals: Vec<Arrival>,
     next_arrival: usize,
+    /// The partition whose unread records were deleted, where they were.
+    pub lost: Option<i32>,
+    /// A process has ended because of that.
+    pub is_loss_noticed: bool,
 }
 
 impl World {
@@ -85,6 +89,8 @@ impl World {
             history: History::default(),
             arrivals,
             next_arrival: 0,
+            lost: None,
+            is_loss_noticed: false,
         }
     }
 
@@ -126,14 +132,18 @@ impl World {
         while let Some(arrival) = self.arrivals.get(self.next_arrival).filter(|arrival| arrival.at <= self.now) {
             self.next_arrival += 1;
             let log = self.broker.logs.get_mut(&LogId::Events(arrival.partition)).expect("a partition of events");
-            if arrival.nature == Nature::Gap {
-                log.append(Body::Marker, arrival.timestamp, arrival.at);
-                log.append(Body::Marker, arrival.timestamp, arrival.at);
-                continue;
-            }
+            let is_aborted = arrival.nature == Nature::Gap;
+            // Unlike those of the coordinator, which begin at 1.
+            let own = u64::MAX - self.next_arrival as u64;
+            let transaction = (is_aborted || self.plan.transactional_events).then_some(own);
             let (key, value) = (arrival.key.clone(), arrival.value.clone());
-            let offset = log.append(Body::Data { key, value, transaction: None }, arrival.timestamp, arrival.at);
-            self.checker.arrived(offset, arrival);
+            let offset = log.append(Body::Data { key, value, transaction }, arrival.timestamp, arrival.at);
+            if let Some(transaction) = transaction {
+                log.mark(transaction, !is_aborted, arrival.at);
+            }
+            if !is_aborted {
+                self.checker.arrived(offset, arrival);
+            }
         }
         for client in &self.clients {
             if let Some(member) = client.member.id()
@@ -151,6 +161,34 @@ impl World {
         if self.plan.draws(Mishap::Compaction) {
             self.compact();
         }
+        if self.plan.draws(Mishap::Retention) {
+            self.delete_read();
+        }
+    }
+
+    /// Deletes what was read and committed of a partition.
+    fn delete_read(&mut self) {
+        let partition = self.random.below(self.plan.partitions as u64) as i32;
+        let group = &self.broker.group;
+        let told = group.told(partition, self.now).unwrap_or(0).min(group.committed(partition).unwrap_or(0));
+        self.broker.logs.get_mut(&LogId::Events(partition)).expect("a partition of events").delete_below(told);
+    }
+
+    /// Deletes a record that nobody has read of a partition that is being read; whether there was one.
+    pub fn delete_unread(&mut self) -> bool {
+        let partition = self.random.below(self.plan.partitions as u64) as i32;
+        // A transaction that is being ended may have read and committed it.
+        let committed = self.broker.group.committed(partition).filter(|_| !self.broker.group.is_unstable(partition));
+        let Some(committed) = committed else { return false };
+        let log = self.broker.logs.get_mut(&LogId::Events(partition)).expect("a partition of events");
+        // Nobody's position is past it either.
+        let read =
+            self.clients.iter().filter_map(|client| client.member.held.get(&partition)).map(|held| held.position);
+        let from = read.max().unwrap_or(0).max(committed);
+        let Some(unread) = log.read(from).next().map(|record| record.offset) else { return false };
+        log.delete_below(unread + 1);
+        self.lost = Some(partition);
+        true
     }
 
     fn compact(&mut self) {
@@ -236,11 +274,12 @@ impl World {
         self.is_written() && self.broker.unfinished_transactions() == 0 && self.lag() == 0 && self.checker.open() == 0
     }
 
-    /// Records below whose end no offset is committed.
-    pub fn lag(&self) -> usize {
+    /// Offsets between the committed ones and the ends, as a monitor of lag counts: control records and aborted batches are
+    /// among them, and so is a partition of which nothing is committed.
+    pub fn lag(&self) -> i64 {
         let of = |partition: i32| {
-            let committed = self.broker.group.committed(partition).unwrap_or(0);
-            self.broker.log(LogId::Events(partition)).read(committed).count()
+            let committed = self.broker.group.committed(partition).unwrap_or(-1);
+            self.broker.log(LogId::Events(partition)).end() - committed
         };
         (0..self.plan.partitions).map(of).sum()
     }

@@ -14,7 +14,7 @@ fn a_group_coordinator_that_died_ends_the_worker_and_does_not_hold_it_for_ever()
     let cluster = MockCluster::new(2).unwrap();
     let topics = Topics::default();
     cluster.create_topic(&topics.bundles, 1, 2).unwrap();
-    cluster.coordinator(MockCoordinator::Transaction("duplex-a-0".into()), 1).unwrap();
+    cluster.coordinator(MockCoordinator::Transaction("duplex/a/0".into()), 1).unwrap();
     cluster.coordinator(MockCoordinator::Group("duplex".into()), 2).unwrap();
     let settings = Settings {
         bootstrap_servers: cluster.bootstrap_servers(),

@@ -273,6 +273,7 @@ fn a_partition_stays_paused_until_resumed_and_starts_at_the_given_offset() {
                 .assign(&[Start {
                     partition,
                     committed: CommittedOffset { offset: from.map(Offset), has_state: false },
+                    from: Offset(from.unwrap_or(0)),
                 }])
                 .unwrap();
             for _ in 0..polls_paused {
@@ -417,7 +418,7 @@ fn at_least_once_writes_without_transactions_and_commits_offsets_by_the_consumer
     producer.commit().unwrap();
     member.consumer.commit_offsets(&[(Partition(0), Offset(4))]).unwrap();
     let starts = member.consumer.committed(&[Partition(0)], PATIENCE).unwrap();
-    assert_eq!(starts, [Start { partition: Partition(0), committed: with_state(4) }]);
+    assert_eq!(starts, [Start { partition: Partition(0), committed: with_state(4), from: Offset(4) }]);
 }
 
 #[test]

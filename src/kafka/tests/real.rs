@@ -127,7 +127,7 @@ fn aborted_records_stay_hidden_and_offsets_commit_with_the_transaction() {
     let expected: Vec<String> = (0..20).map(|n| json(&format!("kept-{n:02}"))).collect();
     assert_eq!(bundles(&settings, &topics), expected);
     let starts = member.consumer.committed(&[Partition(0)], PATIENCE).unwrap();
-    assert_eq!(starts, [Start { partition: Partition(0), committed: with_state(19) }]);
+    assert_eq!(starts, [Start { partition: Partition(0), committed: with_state(19), from: Offset(19) }]);
     let mut changelog = Changelog::new(&settings, &topics);
     let [entries] = restore(&mut changelog, [0]);
     assert_eq!(entries.len(), 20);
@@ -321,7 +321,7 @@ fn records_deleted_before_they_were_read_are_not_skipped_silently() {
     list.add_partition_offset(&topics.events, 0, rdkafka::Offset::Offset(30)).unwrap();
     let deadline = client::Deadline::after(PATIENCE);
     topics::block_on(admin.delete_records(&list, &AdminOptions::new()), deadline).unwrap().unwrap();
-    consumer.assign(&[Start { partition: Partition(0), committed: with_state(10) }]).unwrap();
+    consumer.assign(&[Start { partition: Partition(0), committed: with_state(10), from: Offset(10) }]).unwrap();
     consumer.resume(Partition(0)).unwrap();
     let error = loop {
         assert!(start.elapsed() < PATIENCE);

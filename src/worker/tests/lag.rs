@@ -15,9 +15,9 @@ fn lag_is_told_once_the_end_is_known_and_is_nothing_at_the_end() {
     broker.0.end.set(Some(Offset(9)));
     assert_eq!(lag(&mut worker, &broker), Some(Lag { records: 9, seconds: 0.0 }));
     assert_eq!(lag(&mut worker, &broker), Some(Lag { records: 9, seconds: 1.0 }));
-    // Its timestamp is the clock's when the test began, three seconds before.
+    // Its timestamp is the clock's when the test began, four seconds before.
     broker.push([Next::Record(0, 7, "a", CREATED)]);
-    assert_eq!(lag(&mut worker, &broker), Some(Lag { records: 1, seconds: 4.0 }));
+    assert_eq!(lag(&mut worker, &broker), Some(Lag { records: 1, seconds: 5.0 }));
     // The end that the client knows is as old as its statistics, and past the last record is a transaction's marker.
     broker.push([Next::End(0)]);
     assert_eq!(lag(&mut worker, &broker), Some(Lag { records: 0, seconds: 0.0 }));

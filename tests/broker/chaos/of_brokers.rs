@@ -49,7 +49,7 @@ fn coordinators_that_are_lost() {
             scene.see(20);
             scene.let_pass(Duration::from_millis(1000));
             let broker = brokers.coordinator_of_group(&name);
-            let ids = scene.fleet.instances().into_iter().map(|instance| format!("{name}-{instance}-0"));
+            let ids = scene.fleet.instances().into_iter().map(|instance| format!("{name}/{instance}/0"));
             of_transactions += ids.filter(|id| brokers.coordinator_of_transactions(id) == broker).count();
             // Both ways to lose one: without a word, and handed over in good order.
             if nth % 2 == 0 {

@@ -13,7 +13,7 @@ use crate::wait::PATIENCE;
 /// so. It stays open for a minute unless a successor ends it; the producer is returned, for it is not to be closed yet.
 pub fn leave_a_transaction_open(deployment: &Deployment, instance: &str) -> BaseProducer {
     let producer: BaseProducer = config(&deployment.bootstrap)
-        .set("transactional.id", format!("{}-{instance}-0", deployment.name))
+        .set("transactional.id", format!("{}/{instance}/0", deployment.name))
         .set("transaction.timeout.ms", "60000")
         .create()
         .expect("a producer");

@@ -32,7 +32,7 @@ impl Permission {
     }
 
     pub fn on_transactional_ids(deployment: &Deployment) -> Self {
-        Self { operation: "Write", resource: "--transactional-id", name: format!("{}-", deployment.name) }
+        Self { operation: "Write", resource: "--transactional-id", name: format!("{}/", deployment.name) }
     }
 
     /// Whether a text names it.
