@@ -220,7 +220,8 @@ mod tests {
         ) {
             let id = |(group, instance, slot): &(String, String, usize)| {
                 let settings = Settings { group_id: group.clone(), instance: instance.clone(), ..settings(&[]) };
-                settings.producer(*slot, true).get("transactional.id").map(ToOwned::to_owned)
+                let producer = settings.producer(*slot, true, &RecordLimits::unasked(&settings));
+                producer.get("transactional.id").map(ToOwned::to_owned)
             };
             prop_assert_eq!(one == other, id(&one) == id(&other));
         }
