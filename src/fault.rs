@@ -35,6 +35,8 @@ faults! {
     GoOnAfterAbort,
     /// A commit without an answer is made again as a new transaction.
     RetryUnknownOutcome,
+    /// After a commit without an answer the worker goes on with the same producer, before the transaction is decided.
+    GoOnUndecided,
     /// A restore that another member overtook ends the worker.
     StopWhenOvertaken,
     /// State and offset that are not of one commit end the worker at once.

@@ -124,15 +124,32 @@ pub(super) fn enqueue(
     }
 }
 
-/// Waits until every queued record is delivered or has failed; whether it came to that.
-pub(super) fn settle(producer: &BaseProducer<Deliveries>, deadline: Deadline) -> bool {
-    while producer.in_flight_count() > 0 {
+/// Waits until every queued record is delivered or has failed.
+///
+/// # Errors
+/// `Abortable` when none of them was for `silence`, or some are left at the deadline.
+pub(super) fn settle(
+    producer: &BaseProducer<Deliveries>,
+    silence: Duration,
+    deadline: Deadline,
+) -> Result<(), BrokerError> {
+    let mut left = producer.in_flight_count();
+    let mut moves_by = Deadline::after(silence);
+    while left > 0 {
+        if moves_by.passed() {
+            let silent = silence.as_millis();
+            return Err(BrokerError::Abortable(format!("no record was delivered for {silent} ms, {left} are left")));
+        }
         if deadline.passed() {
-            return false;
+            return Err(BrokerError::Abortable(format!("{left} records were not delivered in time")));
         }
         producer.poll(LOOK);
+        let now = producer.in_flight_count();
+        if now != left {
+            (left, moves_by) = (now, Deadline::after(silence));
+        }
     }
-    true
+    Ok(())
 }
 
 /// What a failure so far means for the caller.
@@ -145,6 +162,7 @@ pub(super) fn verdict(producer: &BaseProducer<Deliveries>) -> Result<(), BrokerE
         return Err(match code {
             _ if errors::is_fencing(code) => BrokerError::Fenced(text),
             Code::TransactionalIdAuthorizationFailed => BrokerError::Misconfigured(text),
+            _ if errors::is_of_this_client(code) => BrokerError::Undecided(text),
             _ => BrokerError::Fatal(text),
         });
     }

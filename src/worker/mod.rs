@@ -4,6 +4,8 @@
 
 mod backoff;
 mod commit;
+mod committing;
+mod connection;
 mod error;
 mod ports;
 mod queued;

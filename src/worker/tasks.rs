@@ -51,6 +51,8 @@ pub struct Restoring {
     pub records: u64,
     /// When something was last read, by the monotonic clock.
     pub progressed_at: Duration,
+    /// Not read before then, by the monotonic clock: the last try failed.
+    pub again_at: Duration,
     /// A record slipped through although the partition is paused: reading has to begin at the start again.
     pub overtaken: bool,
 }
@@ -78,6 +80,7 @@ impl Tasks {
             is_open: false,
             records: 0,
             progressed_at: now,
+            again_at: now,
             overtaken: false,
         };
         self.slots.insert(start.partition, Slot::Restoring(Box::new(restoring)));
@@ -91,10 +94,10 @@ impl Tasks {
         })
     }
 
-    /// Whether any task is being restored.
+    /// Whether any task can be read on at `now`.
     #[must_use]
-    pub fn any_restoring(&self) -> bool {
-        self.slots.values().any(|slot| matches!(slot, Slot::Restoring(_)))
+    pub fn any_restoring(&self, now: Duration) -> bool {
+        self.slots.values().any(|slot| matches!(slot, Slot::Restoring(restoring) if restoring.again_at <= now))
     }
 
     /// Starts a task whose state was read to the end.

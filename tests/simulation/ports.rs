@@ -313,7 +313,7 @@ impl Producer for Port {
                 return Err(BrokerError::Abortable("records were not delivered in time".into()));
             }
             world.flush(process, usize::MAX).map_err(refused)?;
-            let unknown = |why: &str| Err(BrokerError::Fatal(format!("the outcome is unknown: {why}")));
+            let unknown = |why: &str| Err(BrokerError::Undecided(why.into()));
             if world.plan.draws(Mishap::LostRequest) {
                 return unknown("the request was lost");
             }
@@ -398,7 +398,7 @@ impl Observer for Port {
 
     fn aborted(&mut self, _: Step) {}
 
-    fn joined(&mut self) {}
+    fn joined(&mut self, _: bool) {}
 
     fn task(&mut self, partition: Partition, state: TaskState, _: u64) {
         let mut world = self.world();
@@ -414,7 +414,7 @@ impl Observer for Port {
 
     fn polled(&mut self, _: Duration) {}
 
-    fn connected(&mut self, _: bool) {}
+    fn away(&mut self, _: Option<&str>) {}
 
     fn progressed(&mut self, _: Partition, _: Offset) {}
 }

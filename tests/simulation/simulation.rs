@@ -147,15 +147,8 @@ impl Simulation {
     /// One round of a worker; one that can't go on is dropped, and its slot is filled again.
     fn go(self: &Rc<Self>, process: usize) {
         let Some(mut worker) = self.workers.borrow_mut()[process].take() else { return };
-        let (registered, is_draining) = {
-            let client = &self.world.borrow().clients[process];
-            (client.registered, client.is_draining)
-        };
-        let result = match (registered, is_draining) {
-            (true, false) => worker.step(),
-            (true, true) => worker.drain(),
-            (false, _) => worker.init_transactions().map(|done| self.registered(process, done)),
-        };
+        let is_draining = self.world.borrow().clients[process].is_draining;
+        let result = if is_draining { worker.drain() } else { worker.step() };
         let mut world = self.world.borrow_mut();
         world.measure_silence(process);
         if let Err(WorkerError::Restore { .. }) = &result {
@@ -169,7 +162,7 @@ impl Simulation {
         }
         let was_alive = world.clients[process].alive;
         match result {
-            Ok(()) if was_alive && !(registered && is_draining) => {
+            Ok(()) if was_alive && !is_draining => {
                 self.workers.borrow_mut()[process] = Some(worker);
                 return;
             }
@@ -184,10 +177,6 @@ impl Simulation {
             }
         }
         self.vacate(&mut world, process);
-    }
-
-    fn registered(&self, process: usize, done: bool) {
-        self.world.borrow_mut().clients[process].registered = done;
     }
 
     /// A process stands still in the middle of a call.

@@ -34,8 +34,6 @@ pub struct Reader {
 #[derive(Debug)]
 pub struct Client {
     pub alive: bool,
-    /// Its worker has registered its producer.
-    pub registered: bool,
     pub identity: Identity,
     pub member: Member,
     /// The group's metadata as it was first read, for the fault that goes on with it.
@@ -94,7 +92,6 @@ impl World {
         self.history.tell(self.now, process, &format!("starts as {transactional_id}"));
         self.clients.push(Client {
             alive: true,
-            registered: false,
             identity: Identity { transactional_id, epoch: 0, process },
             member: Member::default(),
             kept_metadata: None,
