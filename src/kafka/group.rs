@@ -34,6 +34,8 @@ pub(super) struct Group {
     pub(super) is_connected: AtomicBool,
     /// Bytes fetched and not yet polled.
     pub(super) fetched: QueuedBytes,
+    /// The member was out of reach of its group for longer than that waits, and has not been given partitions since.
+    pub(super) session_timed_out: AtomicBool,
     /// From now on rebalances are answered at once: the client waits for them as it goes.
     pub(super) closing: AtomicBool,
 }
@@ -47,8 +49,15 @@ impl Group {
             ends: Mutex::default(),
             is_connected: AtomicBool::new(false),
             fetched: QueuedBytes::default(),
+            session_timed_out: AtomicBool::new(false),
             closing: AtomicBool::new(false),
         }
+    }
+
+    /// For a client in the place of this one's.
+    pub(super) fn renewed(&self) -> Self {
+        self.fetched.set(0);
+        Self { fetched: self.fetched.clone(), ..Self::new(self.login.clone(), &self.topic) }
     }
 }
 
@@ -60,6 +69,10 @@ impl ClientContext for Group {
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        // Nothing else tells it.
+        if facility == "SESSTMOUT" {
+            self.session_timed_out.store(true, Ordering::Release);
+        }
         context::log(level, facility, message);
     }
 
@@ -85,6 +98,9 @@ impl ConsumerContext for Group {
                 debug!(%error, "rebalance while closing");
             }
             return;
+        }
+        if assigns {
+            self.session_timed_out.store(false, Ordering::Release);
         }
         let partitions = list.elements().iter().map(|element| Partition(element.partition())).collect();
         locked(&self.asked).push_back(if assigns {

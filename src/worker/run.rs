@@ -24,6 +24,8 @@ use crate::time::Clock;
 
 /// Records taken in one round at most, so that commits and revocations are not kept waiting.
 const MAX_RECORDS_A_ROUND: usize = 2_000;
+/// Errors passed over in one round at most.
+const MAX_ERRORS_A_ROUND: usize = 32;
 /// Bundles, dead letters and tombstones waiting for a commit at most; past it a commit comes early. Changed state does not
 /// count.
 const MAX_PENDING_BYTES: usize = 32 << 20;
@@ -189,6 +191,7 @@ where
             timeout = Duration::ZERO;
         }
         let mut rebalances = Vec::new();
+        let mut errors = 0;
         let tasks = &mut self.tasks;
         for _ in 0..MAX_RECORDS_A_ROUND {
             let mut is_quiet = true;
@@ -203,8 +206,10 @@ where
                 }
             });
             if let Err(e) = polled {
-                self.retriable(e)?;
-                break;
+                retriable(e, &mut self.warned_at, now)?;
+                errors += 1;
+                // What came behind it is not kept waiting: it may be a rebalance.
+                is_quiet = errors >= MAX_ERRORS_A_ROUND;
             }
             if is_quiet || !rebalances.is_empty() || tasks.pending_bytes() >= MAX_PENDING_BYTES {
                 break;
@@ -404,27 +409,12 @@ where
         self.consumer.committed(&[start.partition], COMMITTED_TIMEOUT).map_or(true, |now| now != [start])
     }
 
-    /// As [`Self::retriable`], and takes note of what failed.
+    /// As [`retriable`], and takes note of what failed.
     fn passes(&mut self, call: Call, e: BrokerError) -> Result<(), WorkerError> {
         if matches!(e, BrokerError::Retriable(_)) {
             self.connection.failed(call, self.clock.monotonic(), &e.to_string());
         }
-        self.retriable(e)
-    }
-
-    /// Passes over an error that the next round may not meet; others end the worker.
-    fn retriable(&mut self, e: BrokerError) -> Result<(), WorkerError> {
-        let waits_for = match e {
-            BrokerError::Retriable(_) => "kafka",
-            BrokerError::Denied(_) => "a permission",
-            e => return Err(e.into()),
-        };
-        let now = self.clock.monotonic();
-        if self.warned_at.is_none_or(|at| now.saturating_sub(at) >= REPEAT_WARNING) {
-            self.warned_at = Some(now);
-            warn!(cause = %e, "waiting for {waits_for}");
-        }
-        Ok(())
+        retriable(e, &mut self.warned_at, self.clock.monotonic())
     }
 
     fn tell_connection(&mut self) {
@@ -446,6 +436,20 @@ where
         let lags = self.tasks.lags(self.clock.now(), |partition| self.consumer.end_offset(partition));
         lags.into_iter().for_each(|(partition, lag)| self.observer.lag(partition, lag));
     }
+}
+
+/// Passes over an error that the next round may not meet; others end the worker.
+fn retriable(e: BrokerError, warned_at: &mut Option<Duration>, now: Duration) -> Result<(), WorkerError> {
+    let waits_for = match e {
+        BrokerError::Retriable(_) => "kafka",
+        BrokerError::Denied(_) => "a permission",
+        e => return Err(e.into()),
+    };
+    if warned_at.is_none_or(|at| now.saturating_sub(at) >= REPEAT_WARNING) {
+        *warned_at = Some(now);
+        warn!(cause = %e, "waiting for {waits_for}");
+    }
+    Ok(())
 }
 
 /// Partitions as a log shows them: `0, 3, 7`.

@@ -17,6 +17,7 @@ mod fleet;
 mod flow;
 mod history;
 mod of_brokers;
+mod of_outages;
 mod of_processes;
 mod predecessor;
 mod proxy;
