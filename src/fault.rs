@@ -51,6 +51,8 @@ faults! {
     TakeRedelivered,
     /// Time passes for a silent partition while the broker is out of reach.
     SilenceOutOfReach,
+    /// Time passes for a partition whose end is hidden behind another producer's open transaction.
+    SilenceBehindTransaction,
     /// Time in which nobody looked counts as silence.
     SilenceOfAnyLength,
     /// The state of one changed session is left out of a commit.

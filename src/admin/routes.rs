@@ -301,7 +301,7 @@ pub(super) mod tests {
         worker.away(None);
         worker.polled(Duration::from_secs(100));
         worker.task(Partition(0), TaskState::Running, 0);
-        worker.lag(Partition(0), Lag { records: 5, seconds: 1.0 });
+        worker.lag(Partition(0), Lag { records: 5, undecided: 0, seconds: 1.0 });
         let (_, body) = ask(&state, "GET /metrics").await;
         assert!(body.contains("\nduplex_poll_gap_seconds{worker=\"0\"} 30\n"), "{body}");
         assert!(body.contains("\nduplex_partition_stall_seconds{partition=\"0\"} 30\n"), "{body}");

@@ -24,7 +24,7 @@ use crate::clock::SystemClock;
 use crate::ids::{Offset, Partition};
 use crate::task::CommittedOffset;
 use crate::time::Clock;
-use crate::worker::{BrokerError, Polled, QueuedBytes, Start};
+use crate::worker::{BrokerError, Ends, Polled, QueuedBytes, Start};
 
 /// For the partitions to be given back while the client leaves.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -300,7 +300,7 @@ impl crate::worker::Consumer for Consumer {
         committed.map_err(|error| errors::offset_commit(&error, &self.group))
     }
 
-    fn end_offset(&self, partition: Partition) -> Option<Offset> {
+    fn ends(&self, partition: Partition) -> Option<Ends> {
         let client = self.client.as_ref()?;
         let held = self.assignment.is_at_client(partition);
         held.then(|| locked(&client.context().ends).get(&partition).copied()).flatten()

@@ -15,8 +15,8 @@ use tracing::debug;
 
 use super::login::Login;
 use super::{context, statistics};
-use crate::ids::{Offset, Partition};
-use crate::worker::QueuedBytes;
+use crate::ids::Partition;
+use crate::worker::{Ends, QueuedBytes};
 
 /// What the group asked for.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Group {
     login: Login,
     topic: String,
     pub(super) asked: Mutex<VecDeque<Rebalance>>,
-    pub(super) ends: Mutex<BTreeMap<Partition, Offset>>,
+    pub(super) ends: Mutex<BTreeMap<Partition, Ends>>,
     pub(super) is_connected: AtomicBool,
     /// Bytes fetched and not yet polled.
     pub(super) fetched: QueuedBytes,

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::ids::{Offset, Partition};
+use crate::worker::Ends;
 
 /// What one set of statistics says of a topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Seen {
     /// The ends that are known.
-    pub ends: BTreeMap<Partition, Offset>,
+    pub ends: BTreeMap<Partition, Ends>,
     /// A broker answers, and so do the leader of every partition that is being read and the group's coordinator.
     pub is_connected: bool,
     /// Bytes that were fetched and not yet polled.
@@ -105,14 +106,15 @@ pub(super) fn read(json: &[u8], topic: &str) -> Option<Seen> {
     Some(Seen { ends: ends(partitions), is_connected, fetched_bytes })
 }
 
-fn ends(partitions: BTreeMap<String, TopicPartition>) -> BTreeMap<Partition, Offset> {
+fn ends(partitions: BTreeMap<String, TopicPartition>) -> BTreeMap<Partition, Ends> {
     partitions
         .into_iter()
         .filter_map(|(number, partition)| {
-            let end = if partition.ls_offset >= 0 { partition.ls_offset } else { partition.hi_offset };
             // Partition -1 is librdkafka's own.
             let number: i32 = number.parse().ok().filter(|number| *number >= 0)?;
-            (end >= 0).then_some((Partition(number), Offset(end)))
+            let high = Offset(partition.hi_offset);
+            let stable = if partition.ls_offset >= 0 { Offset(partition.ls_offset) } else { high };
+            (high.0 >= 0).then_some((Partition(number), Ends { stable, high }))
         })
         .collect()
 }
@@ -121,15 +123,19 @@ fn ends(partitions: BTreeMap<String, TopicPartition>) -> BTreeMap<Partition, Off
 mod tests {
     use super::*;
 
+    fn ends(stable: i64, high: i64) -> Ends {
+        Ends { stable: Offset(stable), high: Offset(high) }
+    }
+
     #[test]
-    fn the_last_stable_offset_goes_before_the_high_watermark_and_unknown_is_left_out() {
+    fn a_partition_ends_at_its_last_stable_offset_and_its_high_watermark_and_unknown_is_left_out() {
         let json = br#"{"topics":{"events":{"partitions":{
             "0":{"hi_offset":9,"ls_offset":7,"fetch_state":"active"},
             "1":{"hi_offset":5,"ls_offset":-1001,"fetch_state":"active"},
             "2":{"hi_offset":-1001,"ls_offset":-1001,"fetch_state":"active"},
             "-1":{"hi_offset":3,"ls_offset":3,"fetch_state":"active"}}},
             "other":{"partitions":{"0":{"hi_offset":1,"fetch_state":"active"}}}}}"#;
-        let expected = BTreeMap::from([(Partition(0), Offset(7)), (Partition(1), Offset(5))]);
+        let expected = BTreeMap::from([(Partition(0), ends(7, 9)), (Partition(1), ends(5, 5))]);
         assert_eq!(read(json, "events").map(|seen| seen.ends), Some(expected));
         assert_eq!(read(b"{", "events"), None);
     }
@@ -141,7 +147,7 @@ mod tests {
             "1":{"hi_offset":5,"ls_offset":5,"fetch_state":"stopped","fetchq_size":1000},
             "2":{"hi_offset":6,"ls_offset":6,"fetch_state":"active","fetchq_size":10}}}}}"#;
         let seen = read(json, "events").unwrap();
-        assert_eq!(seen.ends, BTreeMap::from([(Partition(0), Offset(7)), (Partition(2), Offset(6))]));
+        assert_eq!(seen.ends, BTreeMap::from([(Partition(0), ends(7, 9)), (Partition(2), ends(6, 6))]));
         assert_eq!(seen.fetched_bytes, 110);
     }
 

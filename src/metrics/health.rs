@@ -61,7 +61,7 @@ impl Health {
         let workers = self.workers();
         let mut against = Vec::new();
         let mut stands = vec!["ready".to_owned()];
-        let mut restoring = Vec::new();
+        let (mut restoring, mut undecided) = (Vec::new(), Vec::new());
         if self.0.is_draining.load(Ordering::Relaxed) {
             against.push("draining".to_owned());
         }
@@ -77,6 +77,7 @@ impl Health {
                 against.push(format!("worker {number}: no assignment yet"));
             }
             restoring.extend(worker.restores());
+            undecided.extend(worker.undecided(now));
             let running: Vec<_> = worker.partitions_in(TaskState::Running).collect();
             stands.push(match running.is_empty() {
                 // The group has more members than partitions: this one takes over when another leaves.
@@ -88,6 +89,13 @@ impl Health {
         against.extend(restoring.into_iter().map(|(partition, left)| match left {
             Some(left) => format!("partition {partition} restoring, {left} records left"),
             None => format!("partition {partition} restoring"),
+        }));
+        against.extend(undecided.into_iter().map(|(partition, time)| {
+            let seconds = time.as_secs();
+            format!(
+                "partition {partition} waits for an open transaction of another producer, since {seconds} s: see \
+                 kafka-transactions.sh find-hanging"
+            )
         }));
         if self.0.awaits_run_view.load(Ordering::Relaxed) {
             against.push("the run view has not caught up with the bundles topic".to_owned());

@@ -312,13 +312,13 @@ mod tests {
         let mut worker = process.worker();
         for partition in [P0, P1] {
             worker.task(partition, TaskState::Running, 0);
-            worker.lag(partition, Lag { records: 7, seconds: 1.5 });
+            worker.lag(partition, Lag { records: 7, undecided: 0, seconds: 1.5 });
         }
         worker.committed(&commit(&counts(), &[(P0, state(1)), (P1, state(2))]));
         worker.task(P0, TaskState::Closed, 0);
         // What still arrives for a closed task has no effect.
         worker.committed(&commit(&counts(), &[(P0, state(1))]));
-        worker.lag(P0, Lag { records: 7, seconds: 1.5 });
+        worker.lag(P0, Lag { records: 7, undecided: 0, seconds: 1.5 });
         assert_eq!(process.series("duplex_sessions_open{"), ["duplex_sessions_open{partition=\"1\"} 2"]);
         assert_eq!(
             process.series("duplex_partition_lag_"),
@@ -332,7 +332,7 @@ mod tests {
         let (mut loser, mut taker) = (process.worker(), process.worker());
         loser.task(P0, TaskState::Running, 0);
         taker.task(P0, TaskState::Running, 0);
-        taker.lag(P0, Lag { records: 3, seconds: 0.5 });
+        taker.lag(P0, Lag { records: 3, undecided: 0, seconds: 0.5 });
         loser.task(P0, TaskState::Closed, 0);
         assert_eq!(process.series("duplex_partition_lag_records").len(), 1);
         assert_eq!(process.series("duplex_partitions{state=\"running\"}"), ["duplex_partitions{state=\"running\"} 1"]);
@@ -343,7 +343,7 @@ mod tests {
         let process = Process::new();
         let mut worker = process.worker();
         worker.task(P0, TaskState::Running, 0);
-        worker.lag(P0, Lag { records: 3, seconds: 1.5 });
+        worker.lag(P0, Lag { records: 3, undecided: 0, seconds: 1.5 });
         assert_eq!(process.series("duplex_partition_lag_").len(), 2);
         worker.away(Some("no connection"));
         assert_eq!(process.series("duplex_partition_lag_"), [""; 0]);
@@ -466,7 +466,7 @@ mod tests {
         worker.polled(Duration::from_secs(60));
         assert!(process.health.liveness(Duration::from_secs(60)).passes);
         worker.task(P0, TaskState::Running, 0);
-        worker.lag(P0, Lag { records: 1, seconds: 1.0 });
+        worker.lag(P0, Lag { records: 1, undecided: 0, seconds: 1.0 });
         worker.polled(Duration::from_secs(180));
         assert!(!process.health.liveness(Duration::from_secs(180)).passes);
         worker.progressed(P0, Offset(1));

@@ -20,10 +20,14 @@ pub(super) const POLL_LIMIT: Duration = Duration::from_secs(120);
 pub(super) const PROGRESS_LIMIT: Duration = Duration::from_secs(120);
 
 impl PartitionHealth {
+    /// Whether there are records that it can read.
     fn is_behind(&self) -> bool {
-        self.lag.is_some_and(|lag| lag.records > 0)
+        self.lag.is_some_and(|lag| lag.records > lag.undecided)
     }
 }
+
+/// Another producer's transaction that is open for this long holds the figures up.
+const UNDECIDED_LIMIT: Duration = Duration::from_secs(10);
 
 /// One worker's health.
 #[derive(Debug)]
@@ -46,6 +50,8 @@ struct PartitionHealth {
     /// `None` while unknown.
     lag: Option<Lag>,
     position: Option<Offset>,
+    /// Since when it stands before another producer's open transaction.
+    undecided_since: Option<Duration>,
     /// When it last moved, or last had a reason not to.
     unmoved_since: Duration,
 }
@@ -116,11 +122,18 @@ impl WorkerHealth {
                     Some(owned) if owned.state == state => Some(state),
                     Some(owned) => {
                         owned.unmoved_since = unmoved_since;
-                        (owned.left, owned.lag) = (None, None);
+                        (owned.left, owned.lag, owned.undecided_since) = (None, None, None);
                         Some(std::mem::replace(&mut owned.state, state))
                     }
                     None => {
-                        let owned = PartitionHealth { state, left: None, lag: None, position: None, unmoved_since };
+                        let owned = PartitionHealth {
+                            state,
+                            left: None,
+                            lag: None,
+                            position: None,
+                            undecided_since: None,
+                            unmoved_since,
+                        };
                         self.partitions.insert(partition, owned);
                         None
                     }
@@ -140,6 +153,8 @@ impl WorkerHealth {
             if !owned.is_behind() {
                 owned.unmoved_since = self.polled_at;
             }
+            let since = owned.undecided_since.unwrap_or(self.polled_at);
+            owned.undecided_since = (lag.undecided > 0).then_some(since);
             owned.lag = Some(lag);
         }
     }
@@ -158,7 +173,16 @@ impl WorkerHealth {
         {
             owned.position = Some(position);
             owned.unmoved_since = self.polled_at;
+            // Some transaction was decided: an open one is another.
+            owned.undecided_since = owned.undecided_since.map(|_| self.polled_at);
         }
+    }
+
+    /// The partitions that have stood before another producer's open transaction for a while, and for how long.
+    pub fn undecided(&self, now: Duration) -> impl Iterator<Item = (Partition, Duration)> {
+        let waits = move |partition: &PartitionHealth| Some(now.saturating_sub(partition.undecided_since?));
+        let waiting = self.partitions.iter().filter_map(move |(id, partition)| Some((*id, waits(partition)?)));
+        waiting.filter(|(_, time)| *time >= UNDECIDED_LIMIT)
     }
 
     /// How long ago the loop last went round.
@@ -203,7 +227,7 @@ mod tests {
     }
 
     fn behind_by(records: i64) -> Lag {
-        Lag { records, seconds: 0.0 }
+        Lag { records, undecided: 0, seconds: 0.0 }
     }
 
     /// A connected worker that runs one partition with records left, at 100 s.
@@ -288,6 +312,22 @@ mod tests {
         worker.told_away(Some("not delivered"));
         assert_eq!(worker.away(s(108)).as_deref(), Some("Kafka does not answer: not delivered"));
         assert_eq!(worker.lags(s(108)), []);
+    }
+
+    #[test]
+    fn a_partition_before_another_producers_open_transaction_is_named_after_10_s_and_is_not_stuck() {
+        let mut worker = behind();
+        for second in 100..1000 {
+            worker.polled(s(second));
+            worker.lag(P, Lag { records: 3, undecided: 3, seconds: 1.0 });
+            assert_eq!(worker.faults(s(second)), NONE);
+        }
+        assert_eq!(worker.undecided(s(1000)).collect::<Vec<_>>(), [(P, s(900))]);
+        worker.progressed(P, Offset(6));
+        assert_eq!(worker.undecided(s(1000)).count(), 0, "it is another one now");
+        assert_eq!(worker.undecided(s(1010)).count(), 1);
+        worker.lag(P, behind_by(0));
+        assert_eq!(worker.undecided(s(2000)).count(), 0);
     }
 
     #[test]

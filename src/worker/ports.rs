@@ -65,6 +65,23 @@ pub struct Start {
     pub committed: CommittedOffset,
 }
 
+/// Where a partition ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// The last stable offset: below it every transaction is decided, and nothing past it can be read.
+    pub stable: Offset,
+    /// The high watermark: the offset of the next record to be written.
+    pub high: Offset,
+}
+
+impl Ends {
+    /// The records, markers counted, that can't be read before a transaction of their producer is decided.
+    #[must_use]
+    pub fn undecided(self) -> i64 {
+        (self.high.0 - self.stable.0).max(0)
+    }
+}
+
 /// A member of the consumer group.
 pub trait Consumer {
     /// The group's metadata as a transaction needs it; stale after the next rebalance.
@@ -112,8 +129,8 @@ pub trait Consumer {
     /// As for a transaction's commit.
     fn commit_offsets(&mut self, offsets: &[(Partition, Offset)]) -> Result<(), BrokerError>;
 
-    /// The last known end of a partition; `None` while unknown.
-    fn end_offset(&self, partition: Partition) -> Option<Offset>;
+    /// The last known ends of a partition, a second old at most; `None` while unknown.
+    fn ends(&self, partition: Partition) -> Option<Ends>;
 
     /// Whether a broker answers, as far as the client knows.
     fn is_connected(&self) -> bool;
@@ -233,10 +250,12 @@ pub struct Committed<'a> {
     pub state: &'a [(Partition, StateSize)],
 }
 
-/// How far behind its partition's end a task is.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// How far behind its partition's end, the high watermark, a task is.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Lag {
     pub records: i64,
+    /// Of these, how many wait for the end of another producer's transaction.
+    pub undecided: i64,
     /// The age of the next unread record, as far as it is known; 0 when none is left.
     pub seconds: f64,
 }

@@ -134,8 +134,9 @@ where
     /// When the worker can't go on.
     pub fn step(&mut self) -> Result<(), WorkerError> {
         self.producer.serve();
-        self.register()?;
+        // In this order: a member that was replaced while it stood still hears so before it would fence its successor.
         let rebalances = self.poll()?;
+        self.register()?;
         for rebalance in rebalances {
             self.rebalance(rebalance)?;
         }
@@ -144,7 +145,11 @@ where
         let now = self.clock.monotonic();
         self.connection.look(now, self.consumer.is_connected());
         let may_pass = self.connection.connected_for(now).is_some_and(|time| time >= SETTLE_AFTER_RECONNECT);
-        self.tasks.advance(now, may_pass || fault::is_on(Fault::SilenceOutOfReach));
+        let may_pass = may_pass || fault::is_on(Fault::SilenceOutOfReach);
+        self.tasks.advance(now, |partition| {
+            let hides_any = self.consumer.ends(partition).is_some_and(|ends| ends.undecided() > 0);
+            may_pass && (!hides_any || fault::is_on(Fault::SilenceBehindTransaction))
+        });
         let is_due = now.saturating_sub(self.committed_at) >= self.settings.commit_interval;
         if is_due || self.tasks.pending_bytes() >= MAX_PENDING_BYTES {
             self.commit()?;
@@ -433,7 +438,7 @@ where
             return;
         }
         self.lag_told_at = now;
-        let lags = self.tasks.lags(self.clock.now(), |partition| self.consumer.end_offset(partition));
+        let lags = self.tasks.lags(self.clock.now(), |partition| self.consumer.ends(partition));
         lags.into_iter().for_each(|(partition, lag)| self.observer.lag(partition, lag));
     }
 }

@@ -72,7 +72,7 @@ struct State {
     coordinator_is_away: Cell<bool>,
     pending_offsets: RefCell<Vec<(i32, i64)>>,
     pending_changelog: RefCell<Vec<Entry>>,
-    end: Cell<Option<Offset>>,
+    ends: Cell<Option<Ends>>,
     connected: Cell<bool>,
     now: Cell<u64>,
     seen: RefCell<Seen>,
@@ -178,8 +178,8 @@ impl Consumer for Broker {
         Ok(())
     }
 
-    fn end_offset(&self, _: Partition) -> Option<Offset> {
-        self.0.end.get()
+    fn ends(&self, _: Partition) -> Option<Ends> {
+        self.0.ends.get()
     }
 
     fn is_connected(&self) -> bool {

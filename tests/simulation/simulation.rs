@@ -13,7 +13,7 @@ use duplex_collector::worker::{BrokerError, Settings, Worker, WorkerError};
 
 use crate::invariant::{Invariant, Violation};
 use crate::oracle::{self, Verdict};
-use crate::plan::{Happened, Mishap};
+use crate::plan::{Happened, Mishap, Plan};
 use crate::ports::Port;
 use crate::traffic::{self, BEGIN};
 use crate::world::World;
@@ -50,17 +50,10 @@ pub struct Outcome {
 
 /// Runs a seed.
 pub fn run(seed: u64) -> Outcome {
-    let simulation = Rc::new(Simulation {
-        world: RefCell::new(World::new(seed)),
-        workers: RefCell::default(),
-        vacant: RefCell::default(),
-        depth: Cell::new(0),
-        slots: Cell::new(0),
-    });
+    let simulation = Simulation::new(World::new(seed, Plan::new(seed)));
     let verdict = panic::catch_unwind(AssertUnwindSafe(|| simulation.live()))
         .unwrap_or_else(|_| Err(Violation::new(Invariant::NoPanic, "see the message above")));
-    // The ports of a worker hold the simulation.
-    simulation.workers.take();
+    simulation.release();
     let world = simulation.world.borrow();
     Outcome {
         verdict,
@@ -72,6 +65,30 @@ pub fn run(seed: u64) -> Outcome {
 }
 
 impl Simulation {
+    pub fn new(world: World) -> Rc<Self> {
+        Rc::new(Self {
+            world: RefCell::new(world),
+            workers: RefCell::default(),
+            vacant: RefCell::default(),
+            depth: Cell::new(0),
+            slots: Cell::new(0),
+        })
+    }
+
+    /// Lets the workers go, whose ports hold the simulation.
+    pub fn release(&self) {
+        self.workers.take();
+    }
+
+    /// A process dies, and its supervisor starts the next one.
+    pub fn kill_and_restart(&self, process: usize) {
+        let mut world = self.world.borrow_mut();
+        world.kill(process, "dies");
+        self.workers.borrow_mut()[process] = None;
+        let slot = world.clients[process].identity.transactional_id.clone();
+        self.vacant.borrow_mut().push((slot, world.now + 500));
+    }
+
     fn live(self: &Rc<Self>) -> Result<Verdict, Violation> {
         let (processes, trouble) = {
             let world = self.world.borrow();
@@ -96,7 +113,7 @@ impl Simulation {
         oracle::judge(&self.world.borrow())
     }
 
-    fn verdict_so_far(&self) -> Result<(), Violation> {
+    pub fn verdict_so_far(&self) -> Result<(), Violation> {
         let mut world = self.world.borrow_mut();
         world.check();
         world.checker.violation.take().map_or(Ok(()), Err)
@@ -112,7 +129,7 @@ impl Simulation {
     }
 
     /// Lets time pass, brings on what goes wrong, and lets one worker go one round.
-    fn turn(self: &Rc<Self>) {
+    pub fn turn(self: &Rc<Self>) {
         let process = {
             let mut world = self.world.borrow_mut();
             world.history.step();
@@ -161,6 +178,15 @@ impl Simulation {
             world.checker.violate(Violation::new(Invariant::PortsAreUsedAsPromised, format!("process {process}: {e}")));
         }
         let was_alive = world.clients[process].alive;
+        if let Err(e) = &result
+            && was_alive
+            && !matches!(e, WorkerError::Restore { .. })
+            && !(matches!(e, WorkerError::Broker(BrokerError::Fenced(_))) && world.may_be_fenced(process))
+        {
+            world
+                .checker
+                .violate(Violation::new(Invariant::OutagesAreWaitedThrough, format!("process {process}: {e}")));
+        }
         match result {
             Ok(()) if was_alive && !is_draining => {
                 self.workers.borrow_mut()[process] = Some(worker);
@@ -200,7 +226,26 @@ impl Simulation {
         self.depth.set(self.depth.get() - 1);
     }
 
-    fn start_new(self: &Rc<Self>) {
+    /// A call of a process is not answered and takes its whole time.
+    pub fn hang(self: &Rc<Self>, process: usize) {
+        if self.depth.get() >= 2 {
+            return;
+        }
+        self.depth.set(self.depth.get() + 1);
+        let until = {
+            let mut world = self.world.borrow_mut();
+            let until = world.now + world.random.between(1_000, 9_000);
+            let now = world.now;
+            world.history.tell(now, process, "gets no answer");
+            until
+        };
+        while self.world.borrow().now < until && self.world.borrow().checker.violation.is_none() {
+            self.turn();
+        }
+        self.depth.set(self.depth.get() - 1);
+    }
+
+    pub fn start_new(self: &Rc<Self>) {
         let slot = self.slots.get();
         self.slots.set(slot + 1);
         self.start(format!("collector-{slot}-0"));
@@ -282,7 +327,8 @@ impl Simulation {
             world.broker.group.rebalance(now);
         }
         if world.plan.draws(Mishap::Outage) {
-            let lasts = world.random.between(500, 30_000);
+            let longest = *world.random.pick(&[5_000, 40_000, 120_000]);
+            let lasts = world.random.between(500, longest);
             world.history.tell(now, process, &format!("the broker is out of reach for {lasts} ms"));
             world.clients[process].out_of_reach_until = now + lasts;
             world.clients[process].producer_reaches = world.random.one_in(2);

@@ -1,6 +1,6 @@
 //! Everything but the code under test: the cluster, the clients' sides of it, time, and who checks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use duplex_collector::worker::BrokerError;
 
@@ -8,8 +8,9 @@ use crate::broker::{Broker, Identity, LogId};
 use crate::check::Checker;
 use crate::group::Metadata;
 use crate::history::History;
-use crate::log::Body;
+use crate::log::{Body, TransactionId};
 use crate::member::{Flow, Member};
+use crate::outages::Outage;
 use crate::plan::{Mishap, Plan};
 use crate::random::Random;
 use crate::traffic::{self, Arrival, BEGIN, Nature};
@@ -54,6 +55,10 @@ pub struct Client {
     /// It was told to stop.
     pub is_draining: bool,
     pub looked_at: u64,
+    /// It stood still once: its transaction may have been given up meanwhile.
+    pub stood_still: bool,
+    /// The partitions whose tasks run.
+    pub running: BTreeSet<i32>,
 }
 
 #[derive(Debug)]
@@ -67,11 +72,16 @@ pub struct World {
     pub checker: Checker,
     pub arrivals: Vec<Arrival>,
     next_arrival: usize,
+    /// Open transactions of other producers: partition, transaction, and when it is aborted.
+    foreign: Vec<(i32, TransactionId, u64)>,
+    next_foreign: TransactionId,
+    /// What a test has in store.
+    pub outage: Option<Outage>,
+    pub next_commit_fails: bool,
 }
 
 impl World {
-    pub fn new(seed: u64) -> Self {
-        let mut plan = Plan::new(seed);
+    pub fn new(seed: u64, mut plan: Plan) -> Self {
         let arrivals = traffic::make(&mut plan, &mut Random::new(seed, 1));
         Self {
             now: BEGIN,
@@ -83,6 +93,10 @@ impl World {
             history: History::default(),
             arrivals,
             next_arrival: 0,
+            foreign: Vec::new(),
+            next_foreign: 1 << 40,
+            outage: None,
+            next_commit_fails: false,
         }
     }
 
@@ -106,6 +120,8 @@ impl World {
             wall_offset: 0,
             is_draining: false,
             looked_at: self.now,
+            stood_still: false,
+            running: BTreeSet::new(),
         });
         process
     }
@@ -135,7 +151,7 @@ impl World {
         for client in &self.clients {
             if let Some(member) = client.member.id()
                 && client.alive
-                && client.frozen_until <= self.now
+                && client.frozen_until.max(client.out_of_reach_until) <= self.now
             {
                 self.broker.group.heartbeat(member, self.now);
             }
@@ -148,6 +164,30 @@ impl World {
         if self.plan.draws(Mishap::Compaction) {
             self.compact();
         }
+        self.trouble_readers();
+    }
+
+    /// Other producers begin transactions on the events topic, and abort them: until then nothing behind is to be read.
+    fn trouble_readers(&mut self) {
+        let events = |partition| LogId::Events(partition);
+        if self.plan.draws(Mishap::OpenTransaction) {
+            let partition = self.random.below(self.plan.partitions as u64) as i32;
+            let (id, until) = (self.next_foreign, self.now + self.random.between(200, 60_000));
+            self.next_foreign += 1;
+            let body = Body::Data { key: None, value: Some(b"not yet".to_vec()), transaction: Some(id) };
+            let log = self.broker.logs.get_mut(&events(partition)).expect("a partition of events");
+            log.append(body, self.now as i64, self.now);
+            self.foreign.push((partition, id, until));
+        }
+        let (now, is_calm) = (self.now, self.plan.is_calm);
+        let logs = &mut self.broker.logs;
+        self.foreign.retain(|(partition, id, until)| {
+            let is_over = *until <= now || is_calm;
+            if is_over {
+                logs.get_mut(&events(*partition)).expect("a partition of events").mark(*id, false, now);
+            }
+            !is_over
+        });
     }
 
     fn compact(&mut self) {
@@ -168,11 +208,27 @@ impl World {
         let until_fetched = until + self.random.between(0, 1_500);
         let client = &mut self.clients[process];
         client.frozen_until = until;
+        client.stood_still = true;
         client.fetches_nothing = (self.now, until_fetched);
     }
 
     pub fn out_of_reach(&self, process: usize) -> bool {
         self.clients[process].out_of_reach_until > self.now
+    }
+
+    /// Whether its producer gets no answer.
+    pub fn is_cut_off(&self, process: usize) -> bool {
+        self.out_of_reach(process) && !self.clients[process].producer_reaches
+    }
+
+    /// Whether another process has its `transactional.id`, or may have had it.
+    pub fn may_be_fenced(&self, process: usize) -> bool {
+        let client = &self.clients[process];
+        let is_another = |other: &Client| {
+            other.identity.process != process && other.identity.transactional_id == client.identity.transactional_id
+        };
+        let later = |other: &Client| other.alive || other.identity.process > process;
+        client.stood_still || self.clients.iter().any(|other| is_another(other) && later(other))
     }
 
     /// Appends what a producer has queued, or the first `at_most` of it.
