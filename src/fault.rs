@@ -37,6 +37,8 @@ faults! {
     GoOnAfterAbort,
     /// A commit without an answer is made again as a new transaction.
     RetryUnknownOutcome,
+    /// After a commit without an answer the worker goes on with the same producer, before the transaction is decided.
+    GoOnUndecided,
     /// A restore that another member overtook ends the worker.
     StopWhenOvertaken,
     /// State and offset that are not of one commit end the worker at once.
@@ -51,6 +53,8 @@ faults! {
     TakeRedelivered,
     /// Time passes for a silent partition while the broker is out of reach.
     SilenceOutOfReach,
+    /// Time passes for a partition whose end is hidden behind another producer's open transaction.
+    SilenceBehindTransaction,
     /// Time in which nobody looked counts as silence.
     SilenceOfAnyLength,
     /// The state of one changed session is left out of a commit.

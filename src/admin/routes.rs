@@ -84,7 +84,7 @@ async fn livez(extract::State(state): extract::State<State>) -> Response {
 }
 
 async fn readyz(extract::State(state): extract::State<State>) -> Response {
-    probe(&state.health.readiness())
+    probe(&state.health.readiness(state.clock.monotonic()))
 }
 
 fn probe(probe: &Probe) -> Response {
@@ -290,12 +290,13 @@ pub(super) mod tests {
     async fn the_probes_answer_with_their_reasons() {
         let state = state();
         let mut worker = WorkerObserver::new(&state.metrics, &state.health, Duration::ZERO);
-        worker.connected(true);
+        worker.away(None);
         worker.task(Partition(0), TaskState::Restoring, 0);
         worker.task(Partition(3), TaskState::Restoring, 0);
         let (head, body) = ask(&state, "GET /readyz").await;
         assert!(head.starts_with("http/1.1 503 "), "{head}");
-        assert_eq!(body, "partition 0 restoring\npartition 3 restoring\n");
+        let hangs = "worker 0: a Kafka call has not answered for 130 s\n";
+        assert_eq!(body, format!("{hangs}partition 0 restoring\npartition 3 restoring\n"));
         let (head, body) = ask(&state, "GET /livez").await;
         assert!(head.starts_with("http/1.1 503 "), "{head}");
         assert_eq!(body, "worker 0: not polled for 130 s\n");
@@ -313,10 +314,10 @@ pub(super) mod tests {
     async fn a_scrape_tells_how_long_nothing_has_moved() {
         let state = state();
         let mut worker = WorkerObserver::new(&state.metrics, &state.health, Duration::ZERO);
-        worker.connected(true);
+        worker.away(None);
         worker.polled(Duration::from_secs(100));
         worker.task(Partition(0), TaskState::Running, 0);
-        worker.lag(Partition(0), Lag { records: 5, seconds: 1.0 });
+        worker.lag(Partition(0), Lag { records: 5, undecided: 0, seconds: 1.0 });
         let (_, body) = ask(&state, "GET /metrics").await;
         assert!(body.contains("\nduplex_poll_gap_seconds{worker=\"0\"} 30\n"), "{body}");
         assert!(body.contains("\nduplex_partition_stall_seconds{partition=\"0\"} 30\n"), "{body}");

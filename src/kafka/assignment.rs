@@ -99,6 +99,14 @@ impl Assignment {
         self.held.keys().copied().collect()
     }
 
+    /// The client is gone, and its membership with it: what it held is lost. Nobody waits for an answer.
+    pub(super) fn forgotten(&mut self) -> Vec<Partition> {
+        self.held.values_mut().for_each(|held| held.at_client = false);
+        self.returned.clear();
+        self.joined = false;
+        self.superseded()
+    }
+
     pub(super) fn holds_any(&self) -> bool {
         !self.held.is_empty()
     }
@@ -263,6 +271,17 @@ mod tests {
         let mut assignment = holding(&[P0]);
         assignment.revoked(&[P0], true);
         assert!(!assignment.may_assign(P0) && !assignment.resume(P0) && !assignment.has_joined());
+    }
+
+    #[test]
+    fn what_a_client_held_that_is_gone_is_lost_and_asks_nothing_of_the_next_one() {
+        let mut assignment = holding(&[P0, P1]);
+        assignment.revoked(&[P0], false);
+        assert_eq!(assignment.forgotten(), [P0, P1]);
+        assert!(!assignment.has_joined() && !assignment.accepts(P1));
+        assert_eq!(assignment.unassign(&[P0, P1]), Release::default());
+        assignment.granted(&[P0]);
+        assert!(assignment.take_owed_assign() && assignment.may_assign(P0) && !assignment.is_at_client(P0));
     }
 
     #[test]

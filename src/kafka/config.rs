@@ -12,8 +12,9 @@ use super::topic_id;
 
 /// Time a transaction may stay open, unless `transaction.timeout.ms` says otherwise.
 const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// librdkafka's `session.timeout.ms`.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(45);
+/// What a member that is gone for good costs. librdkafka's 45 s are for members that are not recognised when they come back;
+/// its heartbeats, every 3 s, fit three times.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 /// librdkafka's `receive.message.max.bytes`, and the part of it that a response needs beside the records.
 const RECEIVE_BYTES: u64 = 100_000_000;
 const RESPONSE_OVERHEAD_BYTES: u64 = 1024;
@@ -45,11 +46,13 @@ impl Settings {
         let mut config = self.common(&PRODUCER_ONLY, &self.client_id(slot));
         self.bounded_fetch(&mut config, 16 * 1024);
         self.default(&mut config, "partition.assignment.strategy", "cooperative-sticky");
-        // Each worker is a member of its own: with one id for all, they would fence each other for ever.
-        if let Some(instance) = self.properties.get("group.instance.id") {
-            config.set("group.instance.id", format!("{instance}-{slot}"));
-        }
         topic_id::listen(&mut config);
+        let session_timeout = self.session_timeout().as_millis().to_string();
+        self.default(&mut config, "session.timeout.ms", &session_timeout);
+        // A static member: one that was killed and comes back, or lost its broker, has its partitions again at once. Each
+        // worker is a member of its own: with one id for all, they would fence each other for ever.
+        let instance = self.properties.get("group.instance.id").unwrap_or(&self.instance);
+        config.set("group.instance.id", format!("{instance}-{slot}"));
         config
             .set("group.id", &self.group_id)
             .set("isolation.level", "read_committed")
@@ -208,6 +211,7 @@ mod tests {
         assert_eq!(consumer.get("isolation.level"), Some("read_committed"));
         assert_eq!(consumer.get("compression.type"), None);
         assert_eq!(consumer.get("group.instance.id"), Some("pod-1-3"));
+        assert_eq!(consumer.get("session.timeout.ms"), Some("10000"));
         assert_eq!(settings.reader("restore").get("group.instance.id"), None);
         assert_eq!(consumer.get("receive.message.max.bytes"), Some("200001024"));
     }

@@ -11,8 +11,8 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerGroupMetadata};
 use rdkafka::error::KafkaError;
 use rdkafka::topic_partition_list::TopicPartitionListElem;
-use rdkafka::{Message, Offset as Position, TopicPartitionList};
-use tracing::debug;
+use rdkafka::{ClientConfig, Message, Offset as Position, TopicPartitionList};
+use tracing::{debug, warn};
 
 use super::assignment::Assignment;
 use super::client::{Deadline, drop_within};
@@ -25,7 +25,15 @@ use crate::clock::SystemClock;
 use crate::ids::{Offset, Partition, TopicId};
 use crate::task::CommittedOffset;
 use crate::time::Clock;
-use crate::worker::{BrokerError, Polled, QueuedBytes, Start};
+use crate::worker::{BrokerError, Ends, Polled, QueuedBytes, Start};
+
+/// For the partitions to be given back while the client leaves.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
+/// One look at that; the leave itself is sent meanwhile.
+const LEAVE_POLL: Duration = Duration::from_millis(100);
+
+/// For a client that is replaced: the worker's loop waits.
+const REPLACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The group's metadata for a transaction. Shared, because a call that does not come back keeps it.
 pub struct GroupMetadata(pub(super) Arc<ConsumerGroupMetadata>);
@@ -34,6 +42,8 @@ pub struct GroupMetadata(pub(super) Arc<ConsumerGroupMetadata>);
 pub struct Consumer {
     /// `None` once closed.
     client: Option<BaseConsumer<Group>>,
+    /// For another client in its place.
+    config: ClientConfig,
     assignment: Assignment,
     topic: String,
     group: String,
@@ -51,14 +61,12 @@ impl Consumer {
     /// # Errors
     /// `Fatal` when the client can't be made.
     pub fn new(settings: &Settings, topics: &Topics, slot: usize) -> Result<Self, BrokerError> {
-        let client = BaseConsumer::from_config_and_context(
-            &settings.consumer(slot),
-            Group::new(Login::of(settings), &topics.events, settings.debugs()),
-        )
-        .map_err(|error| errors::creation("consumer", &error))?;
-        client.subscribe(&[&topics.events]).map_err(|error| errors::other("subscribe", &error))?;
+        let config = settings.consumer(slot);
+        let group = Group::new(Login::of(settings), &topics.events, settings.debugs());
+        let client = made(&config, group, &topics.events)?;
         Ok(Self {
             client: Some(client),
+            config,
             assignment: Assignment::new(),
             topic: topics.events.clone(),
             group: settings.group_id.clone(),
@@ -109,6 +117,24 @@ impl Consumer {
         let list = self.names(partitions);
         open(&self.client)?.pause(&list).map_err(|error| errors::other("pause", &error))?;
         each_done("pause", &list)
+    }
+
+    /// Puts another client in the place of one that was fenced by its own former self: once its session has timed out
+    /// librdkafka has given its member id up and sends heartbeats all the same until the rebalance is answered. A
+    /// coordinator that comes back just then takes them for those of another process with this instance.
+    fn renew(&mut self, visit: &mut dyn FnMut(Polled<'_>)) -> Result<(), BrokerError> {
+        let next = made(&self.config, open(&self.client)?.context().renewed(), &self.topic)?;
+        warn!("the group took this member's last heartbeats for another's, it joins anew");
+        if let Some(client) = self.client.replace(next) {
+            client.context().closing.store(true, Ordering::Release);
+            drop_within(client, REPLACE_TIMEOUT, "consumer");
+        }
+        self.revoked_at = None;
+        let lost = self.assignment.forgotten();
+        if !lost.is_empty() {
+            visit(Polled::Lost(lost));
+        }
+        Ok(())
     }
 
     /// Hands a rebalance to the worker; a revocation of nothing is answered here.
@@ -175,7 +201,12 @@ impl crate::worker::Consumer for Consumer {
                 }
                 Ok(())
             }
-            Some(Err(error)) => Err(self.denial.note(errors::consumption(&error, &self.topic, &self.group))),
+            Some(Err(error)) => match errors::consumption(&error, &self.topic, &self.group) {
+                BrokerError::Fenced(_) if client.context().session_timed_out.load(Ordering::Acquire) => {
+                    self.renew(visit)
+                }
+                error => Err(self.denial.note(error)),
+            },
         }
     }
 
@@ -302,7 +333,7 @@ impl crate::worker::Consumer for Consumer {
         self.client.as_ref().and_then(|client| locked(&client.context().topic_id).clone())
     }
 
-    fn end_offset(&self, partition: Partition) -> Option<Offset> {
+    fn ends(&self, partition: Partition) -> Option<Ends> {
         let client = self.client.as_ref()?;
         let held = self.assignment.is_at_client(partition);
         held.then(|| locked(&client.context().ends).get(&partition).copied()).flatten()
@@ -321,6 +352,16 @@ impl crate::worker::Consumer for Consumer {
         if let Err(error) = accept_none(&client).and_then(|()| release_all(&client)) {
             debug!(%error, "release while closing");
         }
+        // A static member that is closed does not leave its group, and others would wait for its session's end; one that
+        // unsubscribes does, once its partitions are given back.
+        if client.context().is_connected.load(Ordering::Acquire) {
+            client.unsubscribe();
+            let left = Deadline::after(LEAVE_TIMEOUT.min(timeout / 2));
+            while !left.passed() && client.assignment().is_ok_and(|held| held.count() > 0) {
+                drop(client.poll(LEAVE_POLL));
+            }
+            drop(client.poll(LEAVE_POLL));
+        }
         drop_within(client, deadline.remaining(), "consumer");
     }
 }
@@ -329,6 +370,13 @@ impl Drop for Consumer {
     fn drop(&mut self) {
         crate::worker::Consumer::close(self, Duration::from_secs(5));
     }
+}
+
+fn made(config: &ClientConfig, group: Group, topic: &str) -> Result<BaseConsumer<Group>, BrokerError> {
+    let client =
+        BaseConsumer::from_config_and_context(config, group).map_err(|error| errors::creation("consumer", &error))?;
+    client.subscribe(&[topic]).map_err(|error| errors::other("subscribe", &error))?;
+    Ok(client)
 }
 
 fn open(client: &Option<BaseConsumer<Group>>) -> Result<&BaseConsumer<Group>, BrokerError> {

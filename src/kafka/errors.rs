@@ -10,6 +10,21 @@ pub(super) fn is_fencing(code: Code) -> bool {
     matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch | Code::FencedInstanceId)
 }
 
+/// Whether it is the end of a client, and another one in its place begins anew: its sequence of records is broken, or the
+/// brokers have forgotten it, as after a long outage.
+pub(super) fn is_of_this_client(code: Code) -> bool {
+    matches!(
+        code,
+        Code::OutOfOrderSequenceNumber
+            | Code::DuplicateSequenceNumber
+            | Code::UnknownProducerId
+            | Code::InvalidProducerIdMapping
+            | Code::InvalidTransactionalState
+            | Code::GaplessGuarantee
+            | Code::Inconsistent
+    )
+}
+
 /// An error of a transaction call, by the flags that librdkafka gives it.
 pub(super) fn transaction(call: &str, error: &KafkaError) -> BrokerError {
     let KafkaError::Transaction(error) = error else {
@@ -22,6 +37,8 @@ pub(super) fn transaction(call: &str, error: &KafkaError) -> BrokerError {
     } else if error.is_fatal() && is_denied(error.code()) {
         // The client can't go on even once it is given.
         BrokerError::Misconfigured(with_remedy(text, error.code()))
+    } else if error.is_fatal() && is_of_this_client(error.code()) {
+        BrokerError::Undecided(text)
     } else if error.is_fatal() {
         BrokerError::Fatal(with_remedy(text, error.code()))
     } else if is_denied(error.code()) {

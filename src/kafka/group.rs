@@ -15,8 +15,8 @@ use tracing::debug;
 
 use super::login::Login;
 use super::{context, statistics, topic_id};
-use crate::ids::{Offset, Partition, TopicId};
-use crate::worker::QueuedBytes;
+use crate::ids::{Partition, TopicId};
+use crate::worker::{Ends, QueuedBytes};
 
 /// What the group asked for.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Group {
     login: Login,
     topic: String,
     pub(super) asked: Mutex<VecDeque<Rebalance>>,
-    pub(super) ends: Mutex<BTreeMap<Partition, Offset>>,
+    pub(super) ends: Mutex<BTreeMap<Partition, Ends>>,
     /// Of the events topic.
     pub(super) topic_id: Mutex<Option<TopicId>>,
     /// What librdkafka says for debugging was asked for.
@@ -38,6 +38,8 @@ pub(super) struct Group {
     pub(super) is_connected: AtomicBool,
     /// Bytes fetched and not yet polled.
     pub(super) fetched: QueuedBytes,
+    /// The member was out of reach of its group for longer than that waits, and has not been given partitions since.
+    pub(super) session_timed_out: AtomicBool,
     /// From now on rebalances are answered at once: the client waits for them as it goes.
     pub(super) closing: AtomicBool,
 }
@@ -53,8 +55,15 @@ impl Group {
             debugs,
             is_connected: AtomicBool::new(false),
             fetched: QueuedBytes::default(),
+            session_timed_out: AtomicBool::new(false),
             closing: AtomicBool::new(false),
         }
+    }
+
+    /// For a client in the place of this one's.
+    pub(super) fn renewed(&self) -> Self {
+        self.fetched.set(0);
+        Self { fetched: self.fetched.clone(), ..Self::new(self.login.clone(), &self.topic, self.debugs) }
     }
 }
 
@@ -73,6 +82,10 @@ impl ClientContext for Group {
             if !self.debugs {
                 return;
             }
+        }
+        // Nothing else tells it.
+        if facility == "SESSTMOUT" {
+            self.session_timed_out.store(true, Ordering::Release);
         }
         context::log(level, facility, message);
     }
@@ -99,6 +112,9 @@ impl ConsumerContext for Group {
                 debug!(%error, "rebalance while closing");
             }
             return;
+        }
+        if assigns {
+            self.session_timed_out.store(false, Ordering::Release);
         }
         let partitions = list.elements().iter().map(|element| Partition(element.partition())).collect();
         locked(&self.asked).push_back(if assigns {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::config::FromClientConfigAndContext;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, PurgeConfig};
 use tracing::warn;
 
@@ -19,8 +19,13 @@ use crate::ids::{Offset, Partition};
 use crate::task::DeadLetter;
 use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee, QueuedBytes};
 
-/// One try to reach the transaction coordinator; the caller tries again.
-const INIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// One try to reach the transaction coordinator; the caller tries again, and has a group to stay in meanwhile.
+const INIT_TIMEOUT: Duration = Duration::from_secs(1);
+/// A call within a transaction that a broker has not answered for this long is given up, and so are deliveries of which
+/// none came for this long: what is away is waited for between transactions.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(8);
+/// The same for an abort, which comes after another wait.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(4);
 /// Between two looks for a token that was not there.
 const TOKEN_PAUSE: Duration = Duration::from_millis(200);
 /// One try of an abort, while the reports of purged records wait to be read.
@@ -30,6 +35,8 @@ const LOG_PAUSE: Duration = Duration::from_millis(10);
 /// After its deadline a call that comes back at all has come back.
 const OWN_ANSWER: Duration = Duration::from_secs(1);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// For a client that is replaced: the worker's loop waits.
+const REPLACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Writes bundles, changelog and dead letters, in transactions unless the guarantee is `at_least_once`.
 pub struct Producer {
@@ -39,6 +46,8 @@ pub struct Producer {
     /// For another client in its place.
     settings: Settings,
     slot: usize,
+    /// The client has been registered, which it can be once.
+    is_registered: bool,
     /// Its `client.id`, which a transactional one also is known by.
     id: String,
     topics: Topics,
@@ -70,6 +79,7 @@ impl Producer {
             id: config.get("client.id").unwrap_or_default().to_owned(),
             settings: settings.clone(),
             slot,
+            is_registered: false,
             topics: topics.clone(),
             guarantee,
             payload,
@@ -99,28 +109,53 @@ impl Producer {
     /// Queues a record of whatever topic.
     pub(super) fn queue(&self, record: BaseRecord<'_, [u8], [u8]>) -> Result<(), BrokerError> {
         let topic = record.topic;
-        let queued = transaction::enqueue(self.client(), record, Deadline::after(self.timeout));
+        let queued = transaction::enqueue(self.client(), record, Deadline::after(self.answer_timeout()));
         queued.map_err(|error| refused(self.client(), topic, &error))
     }
 
-    /// Puts another client in the place of this one: with other limits, or because librdkafka has given it up: where the
-    /// broker refuses every topic of a transaction it never begins there, and librdkafka takes the answer to its abort for
-    /// fatal.
-    fn renew(&mut self, deadline: Deadline) -> Result<(), BrokerError> {
+    /// Puts another client in the place of this one, which may hang, not know how its transaction ended, or make batches that
+    /// are too large. It is given up to a thread of its own.
+    fn renew(&mut self) -> Result<(), BrokerError> {
         let context = Arc::clone(self.client().context());
-        if let Some(client) = self.client.take() {
-            drop_within(client, CLOSE_TIMEOUT, "producer");
-        }
-        let deliveries = context.renewed();
         let config = self.settings.producer(self.slot, self.is_transactional(), &self.limits);
-        self.client = Some(Arc::new(made(&config, deliveries)?));
-        loop {
-            match crate::worker::Producer::init_transactions(self) {
-                Err(BrokerError::Retriable(_)) if !deadline.passed() => {}
-                Err(BrokerError::Retriable(text)) => return Err(BrokerError::Fatal(text)),
-                result => return result,
-            }
+        let client = made(&config, context.renewed())?;
+        if let Some(client) = self.client.replace(Arc::new(client)) {
+            drop_within(client, REPLACE_TIMEOUT, "producer");
         }
+        self.is_registered = false;
+        Ok(())
+    }
+
+    /// Makes a call that may not come back although it has a deadline, and again while it may be answered: librdkafka
+    /// waits without end for a connection to a coordinator that died after it was asked for.
+    fn ask(
+        &self,
+        call: String,
+        ask: impl Fn(&BaseProducer<Deliveries>, Duration) -> KafkaResult<()> + Send + 'static,
+    ) -> Result<(), BrokerError> {
+        let timeout = self.answer_timeout();
+        let (client, deadline) = (self.shared(), Deadline::after(timeout));
+        let name = call.clone();
+        let unanswered = || BrokerError::Undecided(format!("{call}: no answer within {} ms", timeout.as_millis()));
+        let asked = call_within(timeout + OWN_ANSWER, move || {
+            loop {
+                match ask(&client, deadline.remaining()).map_err(|error| explained(&client, &name, &error)) {
+                    Err(BrokerError::Retriable(text)) if deadline.passed() => {
+                        return Err(BrokerError::Undecided(format!("{text}, given up")));
+                    }
+                    Err(BrokerError::Retriable(_)) => client.poll(Duration::from_millis(10)),
+                    result => return result,
+                }
+            }
+        });
+        match asked {
+            Ok(answer) => answer.unwrap_or_else(|| Err(unanswered())),
+            Err(error) => Err(BrokerError::Undecided(format!("{call}: no thread: {error}"))),
+        }
+    }
+
+    fn answer_timeout(&self) -> Duration {
+        ANSWER_TIMEOUT.min(self.timeout)
     }
 
     fn send_dead_letter(&self, letter: &DeadLetter) -> Result<(), BrokerError> {
@@ -146,10 +181,17 @@ impl Producer {
     }
 
     /// Ends an abort. Where a record was refused for its size, the next ones are smaller, and so are the batches.
-    fn aborted(&mut self, deadline: Deadline) -> Result<(), BrokerError> {
+    fn aborted(&mut self) -> Result<(), BrokerError> {
         let batch = self.limits.batch();
         self.learn_limit();
-        if self.limits.batch() < batch { self.renew(deadline) } else { Ok(()) }
+        if self.limits.batch() == batch {
+            return Ok(());
+        }
+        self.renew()?;
+        if self.is_transactional() {
+            return Err(BrokerError::Undecided("the producer is made anew for smaller batches".into()));
+        }
+        Ok(())
     }
 
     fn learn_limit(&mut self) {
@@ -166,6 +208,9 @@ impl crate::worker::Producer for Producer {
         if !self.is_transactional() {
             return Ok(());
         }
+        if self.is_registered {
+            self.renew()?;
+        }
         let (client, login) = (self.client(), &self.client().context().login);
         login.await_answer(|timeout| client.poll(timeout));
         if login.failure().is_some() {
@@ -176,7 +221,9 @@ impl crate::worker::Producer for Producer {
         }
         let result = client.init_transactions(INIT_TIMEOUT);
         self.client().poll(Duration::ZERO);
-        result.map_err(|error| errors::transaction(&format!("init transactions of {}", self.id), &error))
+        result.map_err(|error| errors::transaction(&format!("init transactions of {}", self.id), &error))?;
+        self.is_registered = true;
+        Ok(())
     }
 
     fn serve(&mut self) {
@@ -214,67 +261,30 @@ impl crate::worker::Producer for Producer {
             return Ok(());
         }
         let list = offsets::to_commit(&self.topics.events, offsets);
-        let deadline = Deadline::after(self.timeout);
-        let call = format!("send offsets of group {}", self.group);
-        let (client, group) = (self.shared(), Arc::clone(&group.0));
-        // librdkafka waits without end for the connection to a group coordinator that died after it was asked for. Nothing
-        // else can be called meanwhile, so the worker is to end.
-        let sent = call_within(self.timeout + OWN_ANSWER, move || {
-            loop {
-                let result = client.send_offsets_to_transaction(&list, &group, deadline.remaining());
-                match result.map_err(|error| explained(&client, &call, &error)) {
-                    Err(BrokerError::Retriable(text)) if deadline.passed() => return Err(BrokerError::Abortable(text)),
-                    Err(BrokerError::Retriable(_)) => client.poll(Duration::from_millis(10)),
-                    result => return result,
-                }
-            }
-        });
-        match sent {
-            Ok(Some(result)) => result,
-            Ok(None) => {
-                let waited = self.timeout.as_millis();
-                Err(BrokerError::Fatal(format!(
-                    "send offsets: the group coordinator did not answer within {waited} ms"
-                )))
-            }
-            Err(error) => Err(BrokerError::Abortable(format!("send offsets: no thread: {error}"))),
-        }
+        let group = Arc::clone(&group.0);
+        self.ask(format!("send offsets of group {}", self.group), move |client, timeout| {
+            client.send_offsets_to_transaction(&list, &group, timeout)
+        })
     }
 
     fn commit(&mut self) -> Result<(), BrokerError> {
-        let deadline = Deadline::after(self.timeout);
-        if !transaction::delivered(self.client(), deadline) {
-            transaction::verdict(self.client())?;
-            let waited = self.timeout.as_millis();
-            return Err(BrokerError::Abortable(format!("records were not delivered within {waited} ms")));
-        }
+        let settled = transaction::delivered(self.client(), self.answer_timeout(), Deadline::after(self.timeout));
         transaction::verdict(self.client())?;
+        settled?;
         if !self.is_transactional() {
             return Ok(());
         }
-        // With its own time: what the deliveries took must not leave the commit in doubt.
-        let deadline = Deadline::after(self.timeout);
-        loop {
-            let result = self.client().commit_transaction(deadline.remaining());
-            match result
-                .map_err(|error| explained(self.client(), &format!("commit transaction of {}", self.id), &error))
-            {
-                // It may have been committed, and can't be aborted any more.
-                Err(BrokerError::Retriable(text)) if deadline.passed() => {
-                    return Err(BrokerError::Fatal(format!("the outcome is unknown: {text}")));
-                }
-                Err(BrokerError::Retriable(_)) => self.client().poll(Duration::from_millis(10)),
-                result => return result,
-            }
-        }
+        // One that is not answered may have come about, and can't be aborted any more.
+        self.ask(format!("commit transaction of {}", self.id), |client, timeout| client.commit_transaction(timeout))
     }
 
     fn abort(&mut self) -> Result<(), BrokerError> {
-        let deadline = Deadline::after(self.timeout);
+        let deadline = Deadline::after(ABORT_TIMEOUT);
         if !self.is_transactional() {
             self.client().purge(PurgeConfig::default().queue());
-            transaction::settle(self.client(), deadline);
-            return self.aborted(deadline);
+            // What is still on its way is the delivery of a record that is written again.
+            drop(transaction::settle(self.client(), ABORT_TIMEOUT, deadline));
+            return self.aborted();
         }
         // The first call purges the queue in a way that keeps the sequence of records whole, which a purge from here
         // would not; it can't finish before the reports of that are read, so it is called again after. Soon, for records that
@@ -283,16 +293,19 @@ impl crate::worker::Producer for Producer {
             let result = self.client().abort_transaction(ABORT_TRY.min(deadline.remaining()));
             if result.as_ref().is_err_and(errors::has_nothing_open) {
                 self.learn_limit();
-                return self.renew(deadline);
+                // Where the broker refuses every topic of a transaction it never begins there, and librdkafka takes the
+                // answer to its abort for fatal.
+                return Err(BrokerError::Undecided("the broker knows of no transaction to abort".into()));
             }
             match result.map_err(|error| errors::transaction("abort transaction", &error)) {
                 Err(BrokerError::Retriable(text) | BrokerError::Abortable(text) | BrokerError::Denied(text)) => {
                     if deadline.passed() {
-                        return Err(BrokerError::Fatal(text));
+                        return Err(BrokerError::Undecided(text));
                     }
-                    transaction::settle(self.client(), Deadline::after(ABORT_TRY.min(deadline.remaining())));
+                    let soon = ABORT_TRY.min(deadline.remaining());
+                    drop(transaction::settle(self.client(), soon, Deadline::after(soon)));
                 }
-                Ok(()) => return self.aborted(deadline),
+                Ok(()) => return self.aborted(),
                 Err(error) => return Err(error),
             }
         }

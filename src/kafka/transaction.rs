@@ -131,26 +131,52 @@ pub(super) fn enqueue(
 }
 
 /// Waits until every queued record is delivered, or one has failed: what is behind it in a transaction waits for the abort.
-/// Whether all are.
-pub(super) fn delivered(producer: &BaseProducer<Deliveries>, deadline: Deadline) -> bool {
-    while producer.in_flight_count() > 0 {
-        if deadline.passed() || producer.context().failure().is_some() {
-            return false;
-        }
-        producer.poll(LOOK);
-    }
-    true
+///
+/// # Errors
+/// As [`settle`]'s; the failure of a delivery is told by [`verdict`].
+pub(super) fn delivered(
+    producer: &BaseProducer<Deliveries>,
+    silence: Duration,
+    deadline: Deadline,
+) -> Result<(), BrokerError> {
+    wait(producer, silence, deadline, || producer.context().failure().is_some())
 }
 
-/// Waits until every queued record is delivered or has failed; whether it came to that.
-pub(super) fn settle(producer: &BaseProducer<Deliveries>, deadline: Deadline) -> bool {
-    while producer.in_flight_count() > 0 {
+/// Waits until every queued record is delivered or has failed.
+///
+/// # Errors
+/// `Abortable` when none of them was for `silence`, or some are left at the deadline.
+pub(super) fn settle(
+    producer: &BaseProducer<Deliveries>,
+    silence: Duration,
+    deadline: Deadline,
+) -> Result<(), BrokerError> {
+    wait(producer, silence, deadline, || false)
+}
+
+fn wait(
+    producer: &BaseProducer<Deliveries>,
+    silence: Duration,
+    deadline: Deadline,
+    is_over: impl Fn() -> bool,
+) -> Result<(), BrokerError> {
+    let mut left = producer.in_flight_count();
+    let mut moves_by = Deadline::after(silence);
+    while left > 0 && !is_over() {
+        if moves_by.passed() {
+            let silent = silence.as_millis();
+            return Err(BrokerError::Abortable(format!("no record was delivered for {silent} ms, {left} are left")));
+        }
         if deadline.passed() {
-            return false;
+            return Err(BrokerError::Abortable(format!("{left} records were not delivered in time")));
         }
         producer.poll(LOOK);
+        let now = producer.in_flight_count();
+        if now != left {
+            (left, moves_by) = (now, Deadline::after(silence));
+        }
     }
-    true
+    Ok(())
 }
 
 /// What a failure so far means for the caller.
@@ -163,6 +189,7 @@ pub(super) fn verdict(producer: &BaseProducer<Deliveries>) -> Result<(), BrokerE
         return Err(match code {
             _ if errors::is_fencing(code) => BrokerError::Fenced(text),
             Code::TransactionalIdAuthorizationFailed => BrokerError::Misconfigured(text),
+            _ if errors::is_of_this_client(code) => BrokerError::Undecided(text),
             _ => BrokerError::Fatal(text),
         });
     }

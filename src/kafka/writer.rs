@@ -70,9 +70,9 @@ impl Writer {
     /// # Errors
     /// `Retriable` while some are still on their way, `Abortable` or `Fatal` when one was not delivered.
     pub fn flush(&mut self, timeout: Duration) -> Result<(), BrokerError> {
-        let settled = transaction::settle(self.client(), Deadline::after(timeout));
+        let settled = transaction::settle(self.client(), timeout, Deadline::after(timeout));
         transaction::verdict(self.client())?;
-        if settled { Ok(()) } else { Err(BrokerError::Retriable("records are still on their way".into())) }
+        settled.map_err(|_| BrokerError::Retriable("records are still on their way".into()))
     }
 
     fn client(&self) -> &BaseProducer<Deliveries> {

@@ -46,6 +46,7 @@ pub(super) struct Catalog {
     pub state_bytes: IntGaugeVec,
     pub lag_records: IntGaugeVec,
     pub lag_seconds: GaugeVec,
+    pub undecided_records: IntGaugeVec,
     pub partitions_restoring: IntGauge,
     pub partitions_running: IntGauge,
     pub broker_connected: IntGauge,
@@ -144,7 +145,7 @@ impl Catalog {
             ),
             lag_records: to.int_gauges(
                 "duplex_partition_lag_records",
-                "Records between a partition's position and its end.",
+                "Records between a partition's position and its end, the high watermark; no series while Kafka does not answer.",
                 &["partition"],
             ),
             lag_seconds: to.gauges(
@@ -152,12 +153,18 @@ impl Catalog {
                 "Age of the next unread record of a partition as far as it is known, 0 when none is left.",
                 &["partition"],
             ),
+            undecided_records: to.int_gauges(
+                "duplex_partition_undecided_records",
+                "Records of a partition, between its last stable offset and its high watermark, that wait for the end of \
+                 another producer's transaction.",
+                &["partition"],
+            ),
             partitions_restoring: partitions.with_label_values(&["restoring"]),
             partitions_running: partitions.with_label_values(&["running"]),
             broker_connected: to
                 .int_gauges(
                     "duplex_broker_connected",
-                    "1 while the broker answers every worker of this process, else 0.",
+                    "1 while Kafka answers every worker of this process, else 0.",
                     &[],
                 )
                 .with_label_values(NO_LABELS),

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::worker_health::WorkerHealth;
 use crate::ids::Partition;
-use crate::worker::{QueuedBytes, TaskState};
+use crate::worker::{Lag, QueuedBytes, TaskState};
 
 /// The health of the process. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -54,13 +54,14 @@ impl Health {
         self.0.is_draining.store(true, Ordering::Relaxed);
     }
 
-    /// Whether every worker has joined its group, runs what it owns, and reaches the broker.
+    /// Whether every worker has joined its group, runs what it owns, and reaches the broker; `now` is of the workers'
+    /// monotonic clock.
     #[must_use]
-    pub fn readiness(&self) -> Probe {
+    pub fn readiness(&self, now: Duration) -> Probe {
         let workers = self.workers();
         let mut against = Vec::new();
         let mut stands = vec!["ready".to_owned()];
-        let mut restoring = Vec::new();
+        let (mut restoring, mut undecided) = (Vec::new(), Vec::new());
         if self.0.is_draining.load(Ordering::Relaxed) {
             against.push("draining".to_owned());
         }
@@ -69,13 +70,14 @@ impl Health {
         }
         for (number, worker) in workers.iter().enumerate() {
             let worker = lock(worker);
-            if !worker.is_connected() {
-                against.push(format!("worker {number}: the broker does not answer"));
+            if let Some(why) = worker.away(now) {
+                against.push(format!("worker {number}: {why}"));
             }
             if !worker.has_joined() {
                 against.push(format!("worker {number}: no assignment yet"));
             }
             restoring.extend(worker.restores());
+            undecided.extend(worker.undecided(now));
             let running: Vec<_> = worker.partitions_in(TaskState::Running).collect();
             stands.push(match running.is_empty() {
                 // The group has more members than partitions: this one takes over when another leaves.
@@ -87,6 +89,13 @@ impl Health {
         against.extend(restoring.into_iter().map(|(partition, left)| match left {
             Some(left) => format!("partition {partition} restoring, {left} records left"),
             None => format!("partition {partition} restoring"),
+        }));
+        against.extend(undecided.into_iter().map(|(partition, time)| {
+            let seconds = time.as_secs();
+            format!(
+                "partition {partition} waits for an open transaction of another producer, since {seconds} s: see \
+                 kafka-transactions.sh find-hanging"
+            )
         }));
         if self.0.awaits_run_view.load(Ordering::Relaxed) {
             against.push("the run view has not caught up with the bundles topic".to_owned());
@@ -127,10 +136,15 @@ impl Health {
         worker
     }
 
-    /// Tells whether the broker answers every worker; one caller at a time, so the last word is the latest.
-    pub(super) fn tell_connected(&self, tell: impl FnOnce(bool)) {
-        let workers = self.0.workers.write().unwrap_or_else(PoisonError::into_inner);
-        tell(workers.iter().all(|worker| lock(worker).is_connected()));
+    /// Whether Kafka answers every worker at `now`.
+    pub(super) fn is_connected(&self, now: Duration) -> bool {
+        let workers = self.workers();
+        !workers.is_empty() && workers.iter().all(|worker| lock(worker).away(now).is_none())
+    }
+
+    /// The lag of each partition, as far as it is known at `now`.
+    pub(super) fn lags(&self, now: Duration) -> Vec<(Partition, Lag)> {
+        self.workers().iter().flat_map(|worker| lock(worker).lags(now)).collect()
     }
 
     /// Whether any worker of the process owns the partition.
@@ -171,28 +185,28 @@ mod tests {
 
     #[test]
     fn a_process_without_workers_is_not_ready() {
-        assert_eq!(Health::new().readiness(), fails(&["no worker has started"]));
+        assert_eq!(Health::new().readiness(START), fails(&["no worker has started"]));
     }
 
     #[test]
     fn a_worker_is_ready_once_connected_assigned_and_restored() {
         let health = Health::new();
         let worker = health.add_worker(START);
-        let neither = ["worker 0: the broker does not answer", "worker 0: no assignment yet"];
-        assert_eq!(health.readiness(), fails(&neither));
-        lock(&worker).connected(true);
-        assert_eq!(health.readiness(), fails(&neither[1..]));
+        let neither = ["worker 0: Kafka does not answer: no broker has answered yet", "worker 0: no assignment yet"];
+        assert_eq!(health.readiness(START), fails(&neither));
+        lock(&worker).told_away(None);
+        assert_eq!(health.readiness(START), fails(&neither[1..]));
         lock(&worker).task(Partition(3), TaskState::Restoring);
         lock(&worker).task(Partition(0), TaskState::Restoring);
         lock(&worker).task(Partition(1), TaskState::Running);
-        assert_eq!(health.readiness(), fails(&["partition 0 restoring", "partition 3 restoring"]));
+        assert_eq!(health.readiness(START), fails(&["partition 0 restoring", "partition 3 restoring"]));
         lock(&worker).restoring(Partition(3), Some(12_345));
         lock(&worker).task(Partition(0), TaskState::Running);
-        assert_eq!(health.readiness(), fails(&["partition 3 restoring, 12345 records left"]));
+        assert_eq!(health.readiness(START), fails(&["partition 3 restoring, 12345 records left"]));
         lock(&worker).task(Partition(3), TaskState::Running);
-        assert_eq!(health.readiness(), passes(&["ready", "worker 0: running 3 partitions: 0, 1, 3"]));
-        lock(&worker).connected(false);
-        assert_eq!(health.readiness(), fails(&neither[..1]));
+        assert_eq!(health.readiness(START), passes(&["ready", "worker 0: running 3 partitions: 0, 1, 3"]));
+        lock(&worker).told_away(Some("no connection"));
+        assert_eq!(health.readiness(START), fails(&["worker 0: Kafka does not answer: no connection"]));
     }
 
     #[test]
@@ -200,31 +214,31 @@ mod tests {
         let health = Health::new();
         for _ in 0..2 {
             let worker = health.add_worker(START);
-            lock(&worker).connected(true);
-            lock(&worker).joined();
+            lock(&worker).told_away(None);
+            lock(&worker).told_joined(true);
         }
         let standby = ["ready", "worker 0: standby, no partitions", "worker 1: standby, no partitions"];
-        assert_eq!(health.readiness(), passes(&standby));
+        assert_eq!(health.readiness(START), passes(&standby));
     }
 
     #[test]
     fn one_worker_that_has_not_joined_holds_the_process_back() {
         let health = Health::new();
         let (first, second) = (health.add_worker(START), health.add_worker(START));
-        lock(&first).connected(true);
-        lock(&second).connected(true);
+        lock(&first).told_away(None);
+        lock(&second).told_away(None);
         lock(&first).task(Partition(0), TaskState::Running);
-        assert_eq!(health.readiness(), fails(&["worker 1: no assignment yet"]));
+        assert_eq!(health.readiness(START), fails(&["worker 1: no assignment yet"]));
     }
 
     #[test]
     fn a_draining_process_is_not_ready() {
         let health = Health::new();
         let worker = health.add_worker(START);
-        lock(&worker).connected(true);
-        lock(&worker).joined();
+        lock(&worker).told_away(None);
+        lock(&worker).told_joined(true);
         health.drain();
-        assert_eq!(health.readiness(), fails(&["draining"]));
+        assert_eq!(health.readiness(START), fails(&["draining"]));
         assert!(health.liveness(START).passes);
     }
 
@@ -232,12 +246,12 @@ mod tests {
     fn an_awaited_run_view_must_have_caught_up_once() {
         let health = Health::new();
         let worker = health.add_worker(START);
-        lock(&worker).connected(true);
-        lock(&worker).joined();
+        lock(&worker).told_away(None);
+        lock(&worker).told_joined(true);
         health.await_run_view();
-        assert_eq!(health.readiness(), fails(&["the run view has not caught up with the bundles topic"]));
+        assert_eq!(health.readiness(START), fails(&["the run view has not caught up with the bundles topic"]));
         health.run_view_caught_up();
-        assert!(health.readiness().passes);
+        assert!(health.readiness(START).passes);
     }
 
     #[test]
@@ -257,6 +271,6 @@ mod tests {
         let later = START + Duration::from_secs(3_600);
         lock(&worker).polled(later);
         assert!(health.liveness(later).passes);
-        assert!(!health.readiness().passes);
+        assert!(!health.readiness(later).passes);
     }
 }

@@ -112,8 +112,6 @@ impl WorkerObserver {
         // An error says that there was no series.
         let _ = catalog.sessions_open.remove_label_values(&[&label]);
         let _ = catalog.state_bytes.remove_label_values(&[&label]);
-        let _ = catalog.lag_records.remove_label_values(&[&label]);
-        let _ = catalog.lag_seconds.remove_label_values(&[&label]);
         let _ = catalog.restore_records_left.remove_label_values(&[&label]);
     }
 
@@ -145,8 +143,8 @@ impl Observer for WorkerObserver {
         self.metrics.catalog().aborts.with_label_values(&[at.as_str()]).inc();
     }
 
-    fn joined(&mut self) {
-        health::lock(&self.own).joined();
+    fn joined(&mut self, joined: bool) {
+        health::lock(&self.own).told_joined(joined);
     }
 
     fn task(&mut self, partition: Partition, state: TaskState, restored: u64) {
@@ -174,32 +172,15 @@ impl Observer for WorkerObserver {
     }
 
     fn lag(&mut self, partition: Partition, lag: Lag) {
-        if !self.owns(partition) {
-            return;
-        }
-        health::lock(&self.own).lag(partition, lag.records);
-        let catalog = self.metrics.catalog();
-        let label = [partition.to_string()];
-        // A negative lag is Kafka's "unknown": no sample, no series.
-        if lag.records >= 0 {
-            catalog.lag_records.with_label_values(&label).set(lag.records);
-        } else {
-            let _ = catalog.lag_records.remove_label_values(&label);
-        }
-        if lag.records >= 0 && lag.seconds >= 0.0 && lag.seconds.is_finite() {
-            catalog.lag_seconds.with_label_values(&label).set(lag.seconds);
-        } else {
-            let _ = catalog.lag_seconds.remove_label_values(&label);
-        }
+        health::lock(&self.own).lag(partition, lag);
     }
 
     fn polled(&mut self, at: Duration) {
         health::lock(&self.own).polled(at);
     }
 
-    fn connected(&mut self, connected: bool) {
-        health::lock(&self.own).connected(connected);
-        self.health.tell_connected(|all| self.metrics.catalog().broker_connected.set(i64::from(all)));
+    fn away(&mut self, why: Option<&str>) {
+        health::lock(&self.own).told_away(why);
     }
 
     fn progressed(&mut self, partition: Partition, position: Offset) {
@@ -230,11 +211,14 @@ mod tests {
         }
 
         fn worker(&self) -> WorkerObserver {
-            WorkerObserver::new(&self.metrics, &self.health, Duration::ZERO)
+            let mut worker = WorkerObserver::new(&self.metrics, &self.health, Duration::ZERO);
+            worker.away(None);
+            worker
         }
 
         /// The series whose line begins so.
         fn series(&self, prefix: &str) -> Vec<String> {
+            self.metrics.set_health(&self.health, Duration::ZERO);
             self.metrics.encode().lines().filter(|line| line.starts_with(prefix)).map(str::to_owned).collect()
         }
     }
@@ -332,13 +316,13 @@ mod tests {
         let mut worker = process.worker();
         for partition in [P0, P1] {
             worker.task(partition, TaskState::Running, 0);
-            worker.lag(partition, Lag { records: 7, seconds: 1.5 });
+            worker.lag(partition, Lag { records: 7, undecided: 0, seconds: 1.5 });
         }
         worker.committed(&commit(&counts(), &[(P0, state(1)), (P1, state(2))]));
         worker.task(P0, TaskState::Closed, 0);
         // What still arrives for a closed task has no effect.
         worker.committed(&commit(&counts(), &[(P0, state(1))]));
-        worker.lag(P0, Lag { records: 7, seconds: 1.5 });
+        worker.lag(P0, Lag { records: 7, undecided: 0, seconds: 1.5 });
         assert_eq!(process.series("duplex_sessions_open{"), ["duplex_sessions_open{partition=\"1\"} 2"]);
         assert_eq!(
             process.series("duplex_partition_lag_"),
@@ -352,21 +336,27 @@ mod tests {
         let (mut loser, mut taker) = (process.worker(), process.worker());
         loser.task(P0, TaskState::Running, 0);
         taker.task(P0, TaskState::Running, 0);
-        taker.lag(P0, Lag { records: 3, seconds: 0.5 });
+        taker.lag(P0, Lag { records: 3, undecided: 0, seconds: 0.5 });
         loser.task(P0, TaskState::Closed, 0);
         assert_eq!(process.series("duplex_partition_lag_records").len(), 1);
         assert_eq!(process.series("duplex_partitions{state=\"running\"}"), ["duplex_partitions{state=\"running\"} 1"]);
     }
 
     #[test]
-    fn an_unknown_lag_has_no_series() {
+    fn a_lag_has_no_series_while_kafka_does_not_answer_or_the_worker_hangs() {
         let process = Process::new();
         let mut worker = process.worker();
         worker.task(P0, TaskState::Running, 0);
-        worker.lag(P0, Lag { records: 3, seconds: f64::NAN });
-        assert_eq!(process.series("duplex_partition_lag_"), ["duplex_partition_lag_records{partition=\"0\"} 3"]);
-        worker.lag(P0, Lag { records: -1001, seconds: 0.0 });
+        worker.lag(P0, Lag { records: 3, undecided: 0, seconds: 1.5 });
+        assert_eq!(process.series("duplex_partition_lag_").len(), 2);
+        worker.away(Some("no connection"));
         assert_eq!(process.series("duplex_partition_lag_"), [""; 0]);
+        worker.away(None);
+        assert_eq!(process.series("duplex_partition_lag_").len(), 2);
+        process.metrics.set_health(&process.health, Duration::from_secs(6));
+        let text = process.metrics.encode();
+        assert!(!text.contains("duplex_partition_lag_records{"), "{text}");
+        assert!(text.contains("\nduplex_broker_connected 0\n"), "{text}");
     }
 
     #[test]
@@ -445,12 +435,14 @@ mod tests {
         let process = Process::new();
         let (mut first, mut second) = (process.worker(), process.worker());
         let connected = || process.series("duplex_broker_connected");
+        first.away(Some("no connection"));
+        second.away(Some("no connection"));
         assert_eq!(connected(), ["duplex_broker_connected 0"]);
-        first.connected(true);
+        first.away(None);
         assert_eq!(connected(), ["duplex_broker_connected 0"]);
-        second.connected(true);
+        second.away(None);
         assert_eq!(connected(), ["duplex_broker_connected 1"]);
-        first.connected(false);
+        first.away(Some("no connection"));
         assert_eq!(connected(), ["duplex_broker_connected 0"]);
     }
 
@@ -472,13 +464,13 @@ mod tests {
     fn what_a_worker_reports_reaches_the_probes() {
         let process = Process::new();
         let mut worker = process.worker();
-        worker.connected(true);
-        worker.joined();
-        assert!(process.health.readiness().passes);
+        worker.away(None);
+        worker.joined(true);
+        assert!(process.health.readiness(Duration::ZERO).passes);
         worker.polled(Duration::from_secs(60));
         assert!(process.health.liveness(Duration::from_secs(60)).passes);
         worker.task(P0, TaskState::Running, 0);
-        worker.lag(P0, Lag { records: 1, seconds: 1.0 });
+        worker.lag(P0, Lag { records: 1, undecided: 0, seconds: 1.0 });
         worker.polled(Duration::from_secs(180));
         assert!(!process.health.liveness(Duration::from_secs(180)).passes);
         worker.progressed(P0, Offset(1));

@@ -37,9 +37,20 @@ impl Metrics {
         Self(Arc::new(Shared { registry, catalog, run_gauges }))
     }
 
-    /// Sets the gauges that change without an event: times since something happened, and queues; `now` is of the workers' monotonic clock.
+    /// Sets the gauges that change without an event, or must not stand still with a worker that hangs: times since something
+    /// happened, queues, lag, whether Kafka answers; `now` is of the workers' monotonic clock.
     pub fn set_health(&self, health: &Health, now: Duration) {
-        let Catalog { queue_bytes, poll_gap, partition_stall, .. } = self.catalog();
+        let Catalog {
+            broker_connected,
+            lag_records,
+            lag_seconds,
+            undecided_records,
+            queue_bytes,
+            poll_gap,
+            partition_stall,
+            ..
+        } = self.catalog();
+        broker_connected.set(i64::from(health.is_connected(now)));
         for (worker, gap) in health.poll_gaps(now).into_iter().enumerate() {
             poll_gap.with_label_values(&[worker.to_string()]).set(gap.as_secs_f64());
         }
@@ -49,7 +60,16 @@ impl Metrics {
                 queue_bytes.with_label_values(&[&worker.to_string(), name]).set(bytes);
             }
         }
-        // A partition that left takes its series along.
+        // A partition that left takes its series along, and so does what is not known any more.
+        lag_records.reset();
+        lag_seconds.reset();
+        undecided_records.reset();
+        for (partition, lag) in health.lags(now) {
+            let label = [partition.to_string()];
+            lag_records.with_label_values(&label).set(lag.records);
+            lag_seconds.with_label_values(&label).set(lag.seconds);
+            undecided_records.with_label_values(&label).set(lag.undecided);
+        }
         partition_stall.reset();
         for (partition, stall) in health.stalls(now) {
             partition_stall.with_label_values(&[partition.to_string()]).set(stall.as_secs_f64());

@@ -18,7 +18,7 @@ pub struct ReplicaStatus {
     pub ready: Probe,
     /// `None` before the first restore or commit.
     pub sessions_open: Option<f64>,
-    /// `None` where it is not known (yet).
+    /// `None` where it is not known (yet), as while Kafka does not answer.
     pub lag: Option<LagStatus>,
     pub partitions: PartitionStatus,
     /// Since the process began, by reason; those that there were.
@@ -44,17 +44,23 @@ impl Metrics {
     #[must_use]
     pub fn status(&self, health: &Health, now: Duration) -> ReplicaStatus {
         let catalog = self.catalog();
-        let records = sum(&catalog.lag_records);
-        let seconds = values(&catalog.lag_seconds).into_iter().reduce(f64::max);
+        let lag = health
+            .lags(now)
+            .into_iter()
+            .map(|(_, lag)| LagStatus { records: lag.records as f64, seconds: lag.seconds });
+        let lag = lag.reduce(|one, other| LagStatus {
+            records: one.records + other.records,
+            seconds: one.seconds.max(other.seconds),
+        });
         let dead_letters = |reason: DeadLetterReason| {
             let count = catalog.dead_letters.with_label_values(&[reason.as_str()]).get();
             (count > 0).then_some((reason.as_str(), count))
         };
         ReplicaStatus {
             live: health.liveness(now),
-            ready: health.readiness(),
+            ready: health.readiness(now),
             sessions_open: sum(&catalog.sessions_open),
-            lag: records.zip(seconds).map(|(records, seconds)| LagStatus { records, seconds }),
+            lag,
             partitions: PartitionStatus {
                 running: catalog.partitions_running.get(),
                 restoring: catalog.partitions_restoring.get(),

@@ -7,21 +7,34 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::ids::{Offset, Partition};
-use crate::worker::{QueuedBytes, TaskState};
+use crate::worker::{Lag, QueuedBytes, TaskState};
 
-/// A loop that has not gone round for this long hangs: past the deliveries, the commit and the abort of one transaction
-/// at a broker that is away, 30 s each.
+/// A loop that has not gone round for this long is in a call of Kafka that is not answered.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// A loop that has not gone round for this long hangs: no call waits so long for a broker that is away.
 pub(super) const POLL_LIMIT: Duration = Duration::from_secs(120);
 
 /// A partition with records left that has not moved for this long, at a broker that answers, is stuck: a consumer can
 /// go silent without an error.
 pub(super) const PROGRESS_LIMIT: Duration = Duration::from_secs(120);
 
+impl PartitionHealth {
+    /// Whether there are records that it can read.
+    fn is_behind(&self) -> bool {
+        self.lag.is_some_and(|lag| lag.records > lag.undecided)
+    }
+}
+
+/// Another producer's transaction that is open for this long holds the figures up.
+const UNDECIDED_LIMIT: Duration = Duration::from_secs(10);
+
 /// One worker's health.
 #[derive(Debug)]
 pub(super) struct WorkerHealth {
     joined: bool,
-    connected: bool,
+    /// Why its calls of Kafka come to nothing, as it last said.
+    away: Option<String>,
     /// When the loop last went round; before the first time, when the worker was made.
     polled_at: Duration,
     partitions: BTreeMap<Partition, PartitionHealth>,
@@ -34,9 +47,11 @@ struct PartitionHealth {
     state: TaskState,
     /// Changelog records left to restore; `None` while unknown, and once the task runs.
     left: Option<u64>,
-    /// Not over 0 while unknown.
-    lag_records: i64,
+    /// `None` while unknown.
+    lag: Option<Lag>,
     position: Option<Offset>,
+    /// Since when it stands before another producer's open transaction.
+    undecided_since: Option<Duration>,
     /// When it last moved, or last had a reason not to.
     unmoved_since: Duration,
 }
@@ -44,14 +59,20 @@ struct PartitionHealth {
 impl WorkerHealth {
     /// A worker made at `now` that has neither joined nor connected.
     pub fn new(now: Duration) -> Self {
-        Self { joined: false, connected: false, polled_at: now, partitions: BTreeMap::new(), queues: Vec::new() }
+        let away = Some("no broker has answered yet".to_owned());
+        Self { joined: false, away, polled_at: now, partitions: BTreeMap::new(), queues: Vec::new() }
     }
 
-    pub fn is_connected(&self) -> bool {
-        self.connected
+    /// Why Kafka does not answer this worker at `now`; `None` while it does.
+    pub fn away(&self, now: Duration) -> Option<String> {
+        let gap = self.poll_gap(now);
+        if gap >= ANSWER_LIMIT {
+            return Some(format!("a Kafka call has not answered for {} s", gap.as_secs()));
+        }
+        self.away.as_ref().map(|why| format!("Kafka does not answer: {why}"))
     }
 
-    /// Whether the group has ever said what this worker owns, be it nothing.
+    /// Whether the group has said what this worker owns, be it nothing.
     pub fn has_joined(&self) -> bool {
         self.joined
     }
@@ -75,18 +96,18 @@ impl WorkerHealth {
         self.polled_at = self.polled_at.max(at);
     }
 
-    pub fn connected(&mut self, connected: bool) {
-        if connected && !self.connected {
+    pub fn told_away(&mut self, why: Option<&str>) {
+        if why.is_none() && self.away.is_some() {
             // Nobody could move while the broker was away.
             for partition in self.partitions.values_mut() {
                 partition.unmoved_since = self.polled_at;
             }
         }
-        self.connected = connected;
+        self.away = why.map(str::to_owned);
     }
 
-    pub fn joined(&mut self) {
-        self.joined = true;
+    pub fn told_joined(&mut self, joined: bool) {
+        self.joined = joined;
     }
 
     /// Takes a task's new state and returns the one before; `None` for a partition not owned until now.
@@ -101,12 +122,18 @@ impl WorkerHealth {
                     Some(owned) if owned.state == state => Some(state),
                     Some(owned) => {
                         owned.unmoved_since = unmoved_since;
-                        owned.left = None;
+                        (owned.left, owned.lag, owned.undecided_since) = (None, None, None);
                         Some(std::mem::replace(&mut owned.state, state))
                     }
                     None => {
-                        let owned =
-                            PartitionHealth { state, left: None, lag_records: 0, position: None, unmoved_since };
+                        let owned = PartitionHealth {
+                            state,
+                            left: None,
+                            lag: None,
+                            position: None,
+                            undecided_since: None,
+                            unmoved_since,
+                        };
                         self.partitions.insert(partition, owned);
                         None
                     }
@@ -121,13 +148,23 @@ impl WorkerHealth {
         }
     }
 
-    pub fn lag(&mut self, partition: Partition, records: i64) {
+    pub fn lag(&mut self, partition: Partition, lag: Lag) {
         if let Some(owned) = self.partitions.get_mut(&partition) {
-            if owned.lag_records <= 0 {
+            if !owned.is_behind() {
                 owned.unmoved_since = self.polled_at;
             }
-            owned.lag_records = records;
+            let since = owned.undecided_since.unwrap_or(self.polled_at);
+            owned.undecided_since = (lag.undecided > 0).then_some(since);
+            owned.lag = Some(lag);
         }
+    }
+
+    /// The lags of its partitions as far as they are known at `now`: none while Kafka does not answer.
+    pub fn lags(&self, now: Duration) -> Vec<(Partition, Lag)> {
+        if self.away(now).is_some() {
+            return Vec::new();
+        }
+        self.partitions.iter().filter_map(|(id, partition)| Some((*id, partition.lag?))).collect()
     }
 
     pub fn progressed(&mut self, partition: Partition, position: Offset) {
@@ -136,7 +173,16 @@ impl WorkerHealth {
         {
             owned.position = Some(position);
             owned.unmoved_since = self.polled_at;
+            // Some transaction was decided: an open one is another.
+            owned.undecided_since = owned.undecided_since.map(|_| self.polled_at);
         }
+    }
+
+    /// The partitions that have stood before another producer's open transaction for a while, and for how long.
+    pub fn undecided(&self, now: Duration) -> impl Iterator<Item = (Partition, Duration)> {
+        let waits = move |partition: &PartitionHealth| Some(now.saturating_sub(partition.undecided_since?));
+        let waiting = self.partitions.iter().filter_map(move |(id, partition)| Some((*id, waits(partition)?)));
+        waiting.filter(|(_, time)| *time >= UNDECIDED_LIMIT)
     }
 
     /// How long ago the loop last went round.
@@ -148,7 +194,7 @@ impl WorkerHealth {
     pub fn stalls(&self, now: Duration) -> impl Iterator<Item = (Partition, Duration)> {
         let running = self.partitions.iter().filter(|(_, partition)| partition.state == TaskState::Running);
         running.map(move |(id, partition)| {
-            let may_move = self.connected && partition.lag_records > 0;
+            let may_move = self.away.is_none() && partition.is_behind();
             (*id, if may_move { now.saturating_sub(partition.unmoved_since) } else { Duration::ZERO })
         })
     }
@@ -162,7 +208,7 @@ impl WorkerHealth {
         }
         let stuck = self.stalls(now).filter(|(_, unmoved)| *unmoved >= PROGRESS_LIMIT);
         faults.extend(stuck.map(|(id, unmoved)| {
-            let records = self.partitions[&id].lag_records;
+            let records = self.partitions[&id].lag.map_or(0, |lag| lag.records);
             format!("partition {id} has not moved for {} s, {records} records from its end", unmoved.as_secs())
         }));
         faults
@@ -180,12 +226,16 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
+    fn behind_by(records: i64) -> Lag {
+        Lag { records, undecided: 0, seconds: 0.0 }
+    }
+
     /// A connected worker that runs one partition with records left, at 100 s.
     fn behind() -> WorkerHealth {
         let mut worker = WorkerHealth::new(s(100));
-        worker.connected(true);
+        worker.told_away(None);
         worker.task(P, TaskState::Running);
-        worker.lag(P, 17);
+        worker.lag(P, behind_by(17));
         worker.progressed(P, Offset(5));
         worker
     }
@@ -212,7 +262,7 @@ mod tests {
     fn a_partition_with_records_left_must_move_within_120_s() {
         let mut worker = behind();
         worker.polled(s(219));
-        worker.lag(P, 18);
+        worker.lag(P, behind_by(18));
         worker.progressed(P, Offset(5));
         assert_eq!(worker.faults(s(219)), NONE);
         worker.polled(s(220));
@@ -226,11 +276,11 @@ mod tests {
         let mut worker = behind();
         for lag in [0, -1001] {
             worker.polled(s(110));
-            worker.lag(P, lag);
+            worker.lag(P, behind_by(lag));
             worker.polled(s(1000));
             assert_eq!(worker.faults(s(1000)), NONE, "lag {lag}");
         }
-        worker.lag(P, 1);
+        worker.lag(P, behind_by(1));
         worker.polled(s(1119));
         assert_eq!(worker.faults(s(1119)), NONE);
         worker.polled(s(1120));
@@ -240,14 +290,44 @@ mod tests {
     #[test]
     fn a_broker_that_is_away_excuses_the_partitions_and_a_return_gives_them_time() {
         let mut worker = behind();
-        worker.connected(false);
+        worker.told_away(Some("no connection"));
         worker.polled(s(1000));
         assert_eq!(worker.faults(s(1000)), NONE);
-        worker.connected(true);
+        worker.told_away(None);
         worker.polled(s(1119));
         assert_eq!(worker.faults(s(1119)), NONE);
         worker.polled(s(1120));
         assert_eq!(worker.faults(s(1120)).len(), 1);
+    }
+
+    #[test]
+    fn a_loop_that_stands_still_for_5_s_is_in_a_call_that_is_not_answered_whatever_it_said_before() {
+        let mut worker = behind();
+        assert_eq!(worker.away(s(104)), None);
+        assert_eq!(worker.lags(s(104)), [(P, behind_by(17))]);
+        assert_eq!(worker.away(s(107)).as_deref(), Some("a Kafka call has not answered for 7 s"));
+        assert_eq!(worker.lags(s(107)), []);
+        worker.polled(s(108));
+        assert_eq!(worker.away(s(108)), None);
+        worker.told_away(Some("not delivered"));
+        assert_eq!(worker.away(s(108)).as_deref(), Some("Kafka does not answer: not delivered"));
+        assert_eq!(worker.lags(s(108)), []);
+    }
+
+    #[test]
+    fn a_partition_before_another_producers_open_transaction_is_named_after_10_s_and_is_not_stuck() {
+        let mut worker = behind();
+        for second in 100..1000 {
+            worker.polled(s(second));
+            worker.lag(P, Lag { records: 3, undecided: 3, seconds: 1.0 });
+            assert_eq!(worker.faults(s(second)), NONE);
+        }
+        assert_eq!(worker.undecided(s(1000)).collect::<Vec<_>>(), [(P, s(900))]);
+        worker.progressed(P, Offset(6));
+        assert_eq!(worker.undecided(s(1000)).count(), 0, "it is another one now");
+        assert_eq!(worker.undecided(s(1010)).count(), 1);
+        worker.lag(P, behind_by(0));
+        assert_eq!(worker.undecided(s(2000)).count(), 0);
     }
 
     #[test]
@@ -264,7 +344,7 @@ mod tests {
     fn a_closed_partition_is_forgotten() {
         let mut worker = behind();
         assert_eq!(worker.task(P, TaskState::Closed), Some(TaskState::Running));
-        worker.lag(P, 17);
+        worker.lag(P, behind_by(17));
         worker.progressed(P, Offset(9));
         worker.polled(s(1000));
         assert_eq!(worker.faults(s(1000)), NONE);

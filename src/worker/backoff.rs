@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The pause after the second failure in a row; there is none after the first, which is mostly the last.
 const FIRST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// Failures in a row, and until when nothing is tried again.
 #[derive(Debug, Default)]
@@ -38,12 +38,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pause_doubles_up_to_ten_seconds_and_a_success_ends_it() {
+    fn the_pause_doubles_up_to_five_seconds_and_a_success_ends_it() {
         let mut backoff = Backoff::default();
         let now = Duration::from_secs(7);
         assert!(backoff.is_over(now));
         let pauses: Vec<_> = (0..10).map(|_| backoff.failed(now).as_millis()).collect();
-        assert_eq!(pauses, [0, 100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
+        assert_eq!(pauses, [0, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000, 5_000]);
         assert!((0..100).all(|_| backoff.failed(now) == LONGEST));
         assert!(!backoff.is_over(now + LONGEST / 2) && backoff.is_over(now + LONGEST));
         backoff.succeeded();

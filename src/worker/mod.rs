@@ -4,6 +4,8 @@
 
 mod backoff;
 mod commit;
+mod committing;
+mod connection;
 mod error;
 mod ports;
 mod queued;
@@ -17,8 +19,8 @@ mod unread;
 pub use commit::Step;
 pub use error::WorkerError;
 pub use ports::{
-    BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Outgoing, Polled, Producer, RestoreProgress,
-    Start, TaskState,
+    BrokerError, ChangelogReader, Committed, Consumer, Ends, Lag, Observer, Outgoing, Polled, Producer,
+    RestoreProgress, Start, TaskState,
 };
 pub use queued::QueuedBytes;
 pub use run::Worker;

@@ -37,6 +37,10 @@ pub enum BrokerError {
     /// The topics can't work together; the text says what a person is to do.
     #[error("{0}")]
     Misconfigured(String),
+    /// The client can't end its transaction, or does not know how it ended. The producer is to be
+    /// [registered](Producer::init_transactions) anew, which decides the transaction; until then nothing committed may be read.
+    #[error("{0}")]
+    Undecided(String),
     /// The client can't go on.
     #[error("{0}")]
     Fatal(String),
@@ -64,6 +68,23 @@ pub struct Start {
     /// The committed offset, or else where the partition began when it was asked for: what is deleted before it is read
     /// from then on is missed.
     pub from: Offset,
+}
+
+/// Where a partition ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ends {
+    /// The last stable offset: below it every transaction is decided, and nothing past it can be read.
+    pub stable: Offset,
+    /// The high watermark: the offset of the next record to be written.
+    pub high: Offset,
+}
+
+impl Ends {
+    /// The records, markers counted, that can't be read before a transaction of their producer is decided.
+    #[must_use]
+    pub fn undecided(self) -> i64 {
+        (self.high.0 - self.stable.0).max(0)
+    }
 }
 
 /// A member of the consumer group.
@@ -125,8 +146,8 @@ pub trait Consumer {
     /// of the new one comes.
     fn topic_id(&self) -> Option<TopicId>;
 
-    /// The last known end of a partition; `None` while unknown.
-    fn end_offset(&self, partition: Partition) -> Option<Offset>;
+    /// The last known ends of a partition, a second old at most; `None` while unknown.
+    fn ends(&self, partition: Partition) -> Option<Ends>;
 
     /// Whether a broker answers, as far as the client knows.
     fn is_connected(&self) -> bool;
@@ -148,10 +169,11 @@ pub trait Producer {
     /// The consumer's group metadata.
     type GroupMetadata;
 
-    /// Registers the `transactional.id`: fences its predecessor and ends that one's open transaction.
+    /// Registers the `transactional.id`: fences its predecessor and ends that one's open transaction. Called again, it is
+    /// its own predecessor: how its last transaction ended is decided then.
     ///
     /// # Errors
-    /// `Retriable` while the broker is not there.
+    /// `Retriable` while the broker is not there; one try is short, so that the loop goes on.
     fn init_transactions(&mut self) -> Result<(), BrokerError>;
 
     /// Sees to what the client has to do while nothing is written, such as to log in anew.
@@ -166,26 +188,26 @@ pub trait Producer {
     /// Queues a record; waits while the queue is full.
     ///
     /// # Errors
-    /// `Abortable` when it can't be queued or delivered.
+    /// `Abortable` when it can't be queued or delivered, `Undecided` when the client can't go on with it.
     fn send(&mut self, record: Outgoing<'_>) -> Result<(), BrokerError>;
 
     /// Adds input offsets to the transaction, with the mark that state goes with them.
     ///
     /// # Errors
-    /// `Abortable` when the group has moved on, `Fenced` or `Fatal`.
+    /// `Abortable` when the group has moved on, `Undecided` when there is no answer in time, `Fenced` or `Fatal`.
     fn send_offsets(&mut self, offsets: &[(Partition, Offset)], group: &Self::GroupMetadata)
     -> Result<(), BrokerError>;
 
     /// Commits; all queued records are delivered first.
     ///
     /// # Errors
-    /// `Abortable`, `Fenced` or `Fatal`; after the last two the outcome is for the next owner to find out.
+    /// `Abortable`, `Undecided`, `Fenced` or `Fatal`; after the last two the outcome is for the next owner to find out.
     fn commit(&mut self) -> Result<(), BrokerError>;
 
     /// Aborts: nothing queued since `begin` becomes visible.
     ///
     /// # Errors
-    /// `Fenced` or `Fatal`.
+    /// `Undecided` when there is no answer in time, `Fenced` or `Fatal`.
     fn abort(&mut self) -> Result<(), BrokerError>;
 }
 
@@ -245,10 +267,12 @@ pub struct Committed<'a> {
     pub state: &'a [(Partition, StateSize)],
 }
 
-/// How far behind its partition's end a task is.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// How far behind its partition's end, the high watermark, a task is.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Lag {
     pub records: i64,
+    /// Of these, how many wait for the end of another producer's transaction.
+    pub undecided: i64,
     /// The age of the next unread record, as far as it is known; 0 when none is left.
     pub seconds: f64,
 }
@@ -270,8 +294,9 @@ pub trait Observer {
     fn aborted(&mut self, at: Step);
     /// A record was refused for its size.
     fn refused_for_size(&mut self) {}
-    /// A rebalance was answered: the group has said what this member owns, be it nothing.
-    fn joined(&mut self);
+    /// The group has said what this member owns, be it nothing (`true`), or it took all back and has not said since what
+    /// is to come (`false`).
+    fn joined(&mut self, joined: bool);
     /// A task changed state; `restored` are the changelog records read so far.
     fn task(&mut self, partition: Partition, state: TaskState, restored: u64);
     /// How many records of its changelog a restoring task has still to read, at most; `None` while unknown.
@@ -282,8 +307,8 @@ pub trait Observer {
     fn lag(&mut self, partition: Partition, lag: Lag);
     /// The loop went round, at this monotonic time.
     fn polled(&mut self, at: Duration);
-    /// The broker answers (`true`) or not.
-    fn connected(&mut self, connected: bool);
+    /// Why the worker's calls of Kafka come to nothing; `None` while they are answered.
+    fn away(&mut self, why: Option<&str>);
     /// A commit moved a partition to this position.
     fn progressed(&mut self, partition: Partition, position: Offset);
 }

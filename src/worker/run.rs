@@ -8,21 +8,24 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::backoff::Backoff;
-use super::commit::{self, commit};
+use super::commit::commit;
+use super::connection::{Call, Connection};
 use super::error::WorkerError;
 use super::ports::{
-    BrokerError, ChangelogReader, Committed, Consumer, Observer, Polled, Producer, RestoreProgress, Start, TaskState,
+    BrokerError, ChangelogReader, Consumer, Observer, Polled, Producer, RestoreProgress, Start, TaskState,
 };
 use super::settings::Settings;
-use super::tasks::Tasks;
+use super::tasks::{Restoring, Tasks};
 use crate::collector;
 use crate::fault::{self, Fault};
 use crate::ids::Partition;
-use crate::task::{Counts, RestoreError};
+use crate::task::RestoreError;
 use crate::time::Clock;
 
 /// Records taken in one round at most, so that commits and revocations are not kept waiting.
 const MAX_RECORDS_A_ROUND: usize = 2_000;
+/// Errors passed over in one round at most.
+const MAX_ERRORS_A_ROUND: usize = 32;
 /// Bundles, dead letters and tombstones waiting for a commit at most; past it a commit comes early. Changed state does not
 /// count.
 const MAX_PENDING_BYTES: usize = 32 << 20;
@@ -36,6 +39,8 @@ const COMMITTED_TIMEOUT: Duration = Duration::from_secs(1);
 const REPEAT_WARNING: Duration = Duration::from_secs(5);
 /// After the broker was out of reach, time passes for silent partitions once it has been back for this long.
 const SETTLE_AFTER_RECONNECT: Duration = Duration::from_secs(2);
+/// Before a changelog that could not be read is read again.
+const RESTORE_PAUSE: Duration = Duration::from_secs(1);
 /// Before state and offset that are not of one commit are read again.
 const APART_PAUSE: Duration = Duration::from_secs(1);
 /// Lag is told this often.
@@ -43,22 +48,24 @@ const LAG_INTERVAL: Duration = Duration::from_millis(500);
 
 /// One worker thread: a member of the group, its producer, its tasks.
 pub struct Worker<C, P, L, O, K> {
-    consumer: C,
-    producer: P,
+    pub(super) consumer: C,
+    pub(super) producer: P,
     changelog: L,
-    observer: O,
-    clock: K,
-    settings: Settings,
-    tasks: Tasks,
+    pub(super) observer: O,
+    pub(super) clock: K,
+    pub(super) settings: Settings,
+    pub(super) tasks: Tasks,
     /// Given by the group, not yet accepted: their committed offsets are still to be learnt.
-    unaccepted: BTreeSet<Partition>,
+    pub(super) unaccepted: BTreeSet<Partition>,
     apart: BTreeMap<Partition, Apart>,
     /// After commits that failed.
-    backoff: Backoff,
-    committed_at: Duration,
+    pub(super) backoff: Backoff,
+    pub(super) connection: Connection,
+    /// What the observer was told of it last.
+    told_away: Option<Option<String>>,
+    pub(super) committed_at: Duration,
     lag_told_at: Duration,
     warned_at: Option<Duration>,
-    connected_since: Option<Duration>,
 }
 
 /// A partition whose state and committed offset are not of one commit.
@@ -102,10 +109,11 @@ where
             unaccepted: BTreeSet::new(),
             apart: BTreeMap::new(),
             backoff: Backoff::default(),
+            connection: Connection::default(),
+            told_away: None,
             committed_at: now,
             lag_told_at: now,
             warned_at: None,
-            connected_since: None,
         }
     }
 
@@ -114,23 +122,10 @@ where
     /// # Errors
     /// When it can't go on; nothing uncommitted is visible then.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), WorkerError> {
-        while !stop.load(Ordering::Relaxed) && !self.init_transactions()? {}
         while !stop.load(Ordering::Relaxed) {
             self.step()?;
         }
         self.drain()
-    }
-
-    /// Registers the producer; `false` while the broker is out of reach.
-    ///
-    /// # Errors
-    /// When the producer can't be registered at all.
-    pub fn init_transactions(&mut self) -> Result<bool, WorkerError> {
-        self.observer.polled(self.clock.monotonic());
-        match self.producer.init_transactions() {
-            Ok(()) => Ok(true),
-            Err(e) => self.retriable(e).map(|()| false),
-        }
     }
 
     /// One round of the loop.
@@ -139,31 +134,38 @@ where
     /// When the worker can't go on.
     pub fn step(&mut self) -> Result<(), WorkerError> {
         self.producer.serve();
+        // In this order: a member that was replaced while it stood still hears so before it would fence its successor.
         let rebalances = self.poll()?;
+        self.register()?;
         for rebalance in rebalances {
             self.rebalance(rebalance)?;
         }
         self.accept()?;
         self.restore()?;
         let now = self.clock.monotonic();
-        self.observe_connection(now);
-        let may_pass = self.connected_since.is_some_and(|since| now.saturating_sub(since) >= SETTLE_AFTER_RECONNECT);
-        self.tasks.advance(now, may_pass || fault::is_on(Fault::SilenceOutOfReach));
+        self.connection.look(now, self.consumer.is_connected());
+        let may_pass = self.connection.connected_for(now).is_some_and(|time| time >= SETTLE_AFTER_RECONNECT);
+        let may_pass = may_pass || fault::is_on(Fault::SilenceOutOfReach);
+        self.tasks.advance(now, |partition| {
+            let hides_any = self.consumer.ends(partition).is_some_and(|ends| ends.undecided() > 0);
+            may_pass && (!hides_any || fault::is_on(Fault::SilenceBehindTransaction))
+        });
         let is_due = now.saturating_sub(self.committed_at) >= self.settings.commit_interval;
         if is_due || self.tasks.pending_bytes() >= MAX_PENDING_BYTES {
             self.commit()?;
         }
+        self.tell_connection();
         self.tell_lag(now);
-        self.observer.polled(now);
+        self.observer.polled(self.clock.monotonic());
         Ok(())
     }
 
-    /// Commits what there is and leaves the group.
+    /// Commits what there is, unless Kafka is away, and leaves the group.
     ///
     /// # Errors
     /// When the last commit fails for good; its records are read again by the next owner.
     pub fn drain(&mut self) -> Result<(), WorkerError> {
-        let committed = self.commit();
+        let committed = if self.connection.away().is_none() { self.commit() } else { Ok(()) };
         let partitions = self.tasks.partitions();
         self.close(&partitions);
         self.consumer.close(self.settings.drain_timeout / 2);
@@ -171,15 +173,30 @@ where
         committed
     }
 
+    /// Registers the producer where it is not.
+    fn register(&mut self) -> Result<(), WorkerError> {
+        if self.connection.is_registered() {
+            return Ok(());
+        }
+        match self.producer.init_transactions() {
+            Ok(()) => {
+                self.connection.registered();
+                Ok(())
+            }
+            Err(e) => self.passes(Call::Register, e),
+        }
+    }
+
     fn poll(&mut self) -> Result<Vec<Rebalance>, WorkerError> {
         let wall = self.clock.now();
         let now = self.clock.monotonic();
         let since_commit = now.saturating_sub(self.committed_at);
         let mut timeout = self.settings.commit_interval.saturating_sub(since_commit).min(MAX_POLL);
-        if self.tasks.any_restoring() {
+        if self.tasks.any_restoring(now) {
             timeout = Duration::ZERO;
         }
         let mut rebalances = Vec::new();
+        let mut errors = 0;
         let tasks = &mut self.tasks;
         for _ in 0..MAX_RECORDS_A_ROUND {
             let mut is_quiet = true;
@@ -194,8 +211,13 @@ where
                 }
             });
             if let Err(e) = polled {
-                self.retriable(e)?;
-                break;
+                if let Err(e) = retriable(e, &mut self.warned_at, now) {
+                    self.ended_by(e)?;
+                    break;
+                }
+                errors += 1;
+                // What came behind it is not kept waiting: it may be a rebalance.
+                is_quiet = errors >= MAX_ERRORS_A_ROUND;
             }
             if is_quiet || !rebalances.is_empty() || tasks.pending_bytes() >= MAX_PENDING_BYTES {
                 break;
@@ -209,11 +231,13 @@ where
         match rebalance {
             Rebalance::Assigned(partitions) => {
                 info!(partitions = list(&partitions), "partitions assigned");
+                // Not ready before they are accepted and restored.
+                partitions.iter().for_each(|partition| self.observer.task(*partition, TaskState::Restoring, 0));
                 self.unaccepted.extend(&partitions);
                 if self.unaccepted.is_empty() {
                     self.consumer.assign(&[])?;
-                    self.observer.joined();
                 }
+                self.observer.joined(true);
             }
             Rebalance::Revoked(partitions) => {
                 info!(partitions = list(&partitions), "partitions revoked");
@@ -248,12 +272,15 @@ where
         self.unaccepted.retain(|partition| !partitions.contains(partition));
         self.apart.retain(|partition, _| !partitions.contains(partition));
         self.consumer.unassign(partitions)?;
-        self.observer.joined();
+        // What comes in the place of all is not known yet, or this member is out of its group.
+        if self.unaccepted.is_empty() && self.tasks.partitions().is_empty() {
+            self.observer.joined(false);
+        }
         Ok(())
     }
 
     /// Drops tasks, with whatever they have not committed.
-    fn close(&mut self, partitions: &[Partition]) {
+    pub(super) fn close(&mut self, partitions: &[Partition]) {
         for partition in self.tasks.drop_all(partitions) {
             self.changelog.close(partition);
             self.observer.task(partition, TaskState::Closed, 0);
@@ -265,20 +292,19 @@ where
         let now = self.clock.monotonic();
         let is_due = |partition: &Partition| self.apart.get(partition).is_none_or(|apart| apart.again_at <= now);
         let partitions: Vec<Partition> = self.unaccepted.iter().copied().filter(is_due).collect();
-        if partitions.is_empty() || !self.backoff.is_over(now) {
+        if partitions.is_empty() || !self.connection.is_registered() || !self.backoff.is_over(now) {
             return Ok(());
         }
         let starts = match self.consumer.committed(&partitions, COMMITTED_TIMEOUT) {
             Ok(starts) => starts,
-            Err(e) => return self.retriable(e),
+            Err(e) => return self.passes(Call::Committed, e),
         };
+        self.connection.succeeded(Call::Committed);
         self.consumer.assign(&starts)?;
         self.unaccepted.retain(|partition| !partitions.contains(partition));
         for start in starts {
             self.tasks.restore(start, now);
-            self.observer.task(start.partition, TaskState::Restoring, 0);
         }
-        self.observer.joined();
         Ok(())
     }
 
@@ -288,17 +314,24 @@ where
         let mut unreachable = None;
         let budget = RESTORE_BUDGET / u32::try_from(self.tasks.restoring().count()).unwrap_or(1).max(1);
         for restoring in self.tasks.restoring() {
+            if restoring.again_at > now {
+                continue;
+            }
             let partition = restoring.start.partition;
             let failed = |source| WorkerError::Restore { partition, source };
+            // Nobody can read while the broker is away, and a new process could not either. One that is away is waited for
+            // in one call a round: the loop goes on, and another partition has the next try.
+            let pauses = |restoring: &mut Restoring| {
+                restoring.progressed_at = now;
+                restoring.again_at = self.clock.monotonic() + RESTORE_PAUSE;
+            };
             if !restoring.is_open {
-                match self.changelog.open(partition) {
-                    Ok(()) => restoring.is_open = true,
-                    Err(e) => {
-                        restoring.progressed_at = now;
-                        unreachable = Some(e);
-                        continue;
-                    }
+                if let Err(e) = self.changelog.open(partition) {
+                    pauses(restoring);
+                    unreachable = Some(e);
+                    break;
                 }
+                restoring.is_open = true;
             }
             let before = restoring.records;
             let mut applied = Ok(());
@@ -312,10 +345,14 @@ where
             applied.map_err(failed)?;
             if restoring.records > before {
                 restoring.progressed_at = now;
+                self.connection.succeeded(Call::Restore);
                 self.observer.task(partition, TaskState::Restoring, restoring.records);
             }
             match progress {
-                Ok(RestoreProgress::Done) => read.push((restoring.start, restoring.records, restoring.overtaken)),
+                Ok(RestoreProgress::Done) => {
+                    self.connection.succeeded(Call::Restore);
+                    read.push((restoring.start, restoring.records, restoring.overtaken));
+                }
                 Ok(RestoreProgress::Restoring { left }) => {
                     self.observer.restoring(partition, left);
                     if now.saturating_sub(restoring.progressed_at) >= self.settings.restore_timeout {
@@ -323,9 +360,9 @@ where
                     }
                 }
                 Err(e) => {
-                    // Nobody can read while the broker is away, and a new process could not either.
-                    restoring.progressed_at = now;
+                    pauses(restoring);
                     unreachable = Some(e);
+                    break;
                 }
             }
         }
@@ -351,7 +388,7 @@ where
             self.observer.restored(partition, self.tasks.state_size_of(partition));
             info!(%partition, records, from = start.from.0, "task restored");
         }
-        unreachable.map_or(Ok(()), |e| self.retriable(e))
+        unreachable.map_or(Ok(()), |e| self.passes(Call::Restore, e))
     }
 
     /// Whether state and offset that are not of one commit may be so by themselves, when both are read again.
@@ -382,107 +419,35 @@ where
             .map_or(true, |now| now.iter().any(|now| now.committed != start.committed))
     }
 
-    fn commit(&mut self) -> Result<(), WorkerError> {
-        self.committed_at = self.clock.monotonic();
+    /// As [`retriable`], and takes note of what failed.
+    fn passes(&mut self, call: Call, e: BrokerError) -> Result<(), WorkerError> {
+        if matches!(e, BrokerError::Retriable(_)) {
+            self.connection.failed(call, self.clock.monotonic(), &e.to_string());
+        }
+        retriable(e, &mut self.warned_at, self.clock.monotonic()).or_else(|e| self.ended_by(e))
+    }
+
+    /// An error that ends the worker, unless another topic took the events topic's place: that one may just not have what
+    /// was asked for.
+    fn ended_by(&mut self, e: WorkerError) -> Result<(), WorkerError> {
         self.check_topic()?;
-        for (partition, position) in self.consumer.positions()? {
-            self.tasks.reached(partition, position);
-        }
-        let batches = self.tasks.prepare_commit();
-        if batches.is_empty() {
-            return Ok(());
-        }
-        let began = self.clock.monotonic();
-        let guarantee = self.settings.processing_guarantee;
-        let mut committed = commit(&mut self.consumer, &mut self.producer, guarantee, &batches);
-        if fault::is_on(Fault::RetryUnknownOutcome)
-            && matches!(committed, Err(commit::Failed { cause: BrokerError::Fatal(_), .. }))
-        {
-            committed = commit(&mut self.consumer, &mut self.producer, guarantee, &batches);
-        }
-        if let Err(failed) = committed {
-            return self.abort(failed);
-        }
-        self.backoff.succeeded();
-        let took = self.clock.monotonic().saturating_sub(began);
-        let mut counts = Counts::default();
-        batches.iter().for_each(|batch| counts.merge(&batch.counts));
-        let finished: Vec<_> = batches.iter().flat_map(|batch| &batch.finished).collect();
-        let changelog = || batches.iter().flat_map(|batch| &batch.changelog);
-        self.observer.committed(&Committed {
-            counts: &counts,
-            finished: &finished,
-            at: self.clock.now(),
-            bundles: batches.iter().map(|batch| batch.bundles.len()).sum(),
-            changelog_records: changelog().count(),
-            changelog_bytes: changelog().map(|e| e.key.len() + e.value.as_ref().map_or(0, Vec::len)).sum(),
-            took,
-            state: &self.tasks.state_sizes(),
-        });
-        for batch in &batches {
-            self.observer.progressed(batch.partition, batch.next_offset);
-        }
-        Ok(())
-    }
-
-    /// Gives up a transaction: its tasks are ahead of what the broker has, so they are restored anew.
-    fn abort(&mut self, failed: commit::Failed) -> Result<(), WorkerError> {
-        let commit::Failed { step, cause } = failed;
-        match cause {
-            BrokerError::Abortable(_) | BrokerError::Retriable(_) | BrokerError::Denied(_) => {}
-            BrokerError::TooLarge(_) => self.observer.refused_for_size(),
-            cause => return Err(cause.into()),
-        }
-        let pause = self.backoff.failed(self.clock.monotonic());
-        let pause_ms = pause.as_millis();
-        warn!(%cause, pause_ms, "commit failed, transaction is aborted and its records are processed again");
-        self.producer.abort()?;
-        self.observer.aborted(step);
-        if fault::is_on(Fault::GoOnAfterAbort) {
-            return Ok(());
-        }
-        let partitions = self.tasks.partitions();
-        self.close(&partitions);
-        self.consumer.unassign(&partitions)?;
-        // Not ready meanwhile.
-        partitions.iter().for_each(|partition| self.observer.task(*partition, TaskState::Restoring, 0));
-        self.unaccepted.extend(partitions);
-        Ok(())
-    }
-
-    /// Passes over an error that the next round may not meet; others end the worker.
-    fn retriable(&mut self, e: BrokerError) -> Result<(), WorkerError> {
-        let waits_for = match e {
-            BrokerError::Retriable(_) => "kafka",
-            BrokerError::Denied(_) => "a permission",
-            e => {
-                // Another topic may just not have that offset.
-                self.check_topic()?;
-                return Err(e.into());
-            }
-        };
-        let now = self.clock.monotonic();
-        if self.warned_at.is_none_or(|at| now.saturating_sub(at) >= REPEAT_WARNING) {
-            self.warned_at = Some(now);
-            warn!(cause = %e, "waiting for {waits_for}");
-        }
-        Ok(())
+        Err(e)
     }
 
     /// Nothing of a topic that took the place of another goes into the other one's state.
-    fn check_topic(&mut self) -> Result<(), WorkerError> {
+    pub(super) fn check_topic(&mut self) -> Result<(), WorkerError> {
         let Some(topic) = self.consumer.topic_id() else { return Ok(()) };
         self.tasks.are_of(&topic).map_err(|(partition, source)| WorkerError::State { partition, source })
     }
 
-    fn observe_connection(&mut self, now: Duration) {
-        let connected = self.consumer.is_connected();
-        if connected != self.connected_since.is_some() {
-            self.connected_since = connected.then_some(now);
-            self.observer.connected(connected);
-            if connected {
+    fn tell_connection(&mut self) {
+        let away = self.connection.away();
+        if self.told_away.as_ref().is_none_or(|told| told.as_deref() != away) {
+            self.observer.away(away);
+            if away.is_none() {
                 info!("connected to kafka");
             }
+            self.told_away = Some(away.map(str::to_owned));
         }
     }
 
@@ -491,9 +456,23 @@ where
             return;
         }
         self.lag_told_at = now;
-        let lags = self.tasks.lags(self.clock.now(), |partition| self.consumer.end_offset(partition));
+        let lags = self.tasks.lags(self.clock.now(), |partition| self.consumer.ends(partition));
         lags.into_iter().for_each(|(partition, lag)| self.observer.lag(partition, lag));
     }
+}
+
+/// Passes over an error that the next round may not meet; others end the worker.
+fn retriable(e: BrokerError, warned_at: &mut Option<Duration>, now: Duration) -> Result<(), WorkerError> {
+    let waits_for = match e {
+        BrokerError::Retriable(_) => "kafka",
+        BrokerError::Denied(_) => "a permission",
+        e => return Err(e.into()),
+    };
+    if warned_at.is_none_or(|at| now.saturating_sub(at) >= REPEAT_WARNING) {
+        *warned_at = Some(now);
+        warn!(cause = %e, "waiting for {waits_for}");
+    }
+    Ok(())
 }
 
 /// Partitions as a log shows them: `0, 3, 7`.

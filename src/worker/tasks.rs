@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ports::{Lag, Start};
+use super::ports::{Ends, Lag, Start};
 use super::settings::ProcessingGuarantee;
 use super::unread::Unread;
 use crate::collector::Settings;
@@ -51,6 +51,8 @@ pub struct Restoring {
     pub records: u64,
     /// When something was last read, by the monotonic clock.
     pub progressed_at: Duration,
+    /// Not read before then, by the monotonic clock: the last try failed.
+    pub again_at: Duration,
     /// A record slipped through although the partition is paused: reading has to begin at the start again.
     pub overtaken: bool,
 }
@@ -78,6 +80,7 @@ impl Tasks {
             is_open: false,
             records: 0,
             progressed_at: now,
+            again_at: now,
             overtaken: false,
         };
         self.slots.insert(start.partition, Slot::Restoring(Box::new(restoring)));
@@ -91,10 +94,10 @@ impl Tasks {
         })
     }
 
-    /// Whether any task is being restored.
+    /// Whether any task can be read on at `now`.
     #[must_use]
-    pub fn any_restoring(&self) -> bool {
-        self.slots.values().any(|slot| matches!(slot, Slot::Restoring(_)))
+    pub fn any_restoring(&self, now: Duration) -> bool {
+        self.slots.values().any(|slot| matches!(slot, Slot::Restoring(restoring) if restoring.again_at <= now))
     }
 
     /// Whether all running tasks are of this topic; the first one that is not.
@@ -175,12 +178,14 @@ impl Tasks {
     }
 
     /// Lets time pass for the partitions that have nothing to read; `may_pass` is false while the broker is out of
-    /// reach, for then nobody knows whether there is something to read.
-    pub fn advance(&mut self, now: Duration, may_pass: bool) {
+    /// reach, or an open transaction hides the partition's end: then nobody knows whether there is something to read.
+    pub fn advance(&mut self, now: Duration, may_pass: impl Fn(Partition) -> bool) {
         for running in self.running_mut() {
             let Some(since) = running.idle_since else { continue };
             let elapsed = now.saturating_sub(since);
-            if !may_pass || (elapsed > MAX_IDLE_STEP && !fault::is_on(Fault::SilenceOfAnyLength)) {
+            if !may_pass(running.task.partition())
+                || (elapsed > MAX_IDLE_STEP && !fault::is_on(Fault::SilenceOfAnyLength))
+            {
                 running.idle_since = Some(now);
             } else if elapsed >= IDLE_STEP {
                 // Whole milliseconds, as the task counts them; the rest is for the next time.
@@ -203,14 +208,17 @@ impl Tasks {
     }
 
     /// How far each running task is from the end of its partition; left out where the end is unknown.
-    pub fn lags(&mut self, wall: Timestamp, end: impl Fn(Partition) -> Option<Offset>) -> Vec<(Partition, Lag)> {
+    pub fn lags(&mut self, wall: Timestamp, ends: impl Fn(Partition) -> Option<Ends>) -> Vec<(Partition, Lag)> {
         let lag = |running: &mut Running| {
             let partition = running.task.partition();
+            let ends = ends(partition);
+            let undecided = ends.map_or(0, Ends::undecided);
             let records = match running.idle_since {
-                Some(_) => 0,
-                None => (end(partition)?.0 - running.task.next_offset().0).max(0),
+                Some(_) => undecided,
+                None => (ends?.high.0 - running.task.next_offset().0).max(0),
             };
-            Some((partition, Lag { records, seconds: running.unread.age(wall, records > 0).as_secs_f64() }))
+            let seconds = running.unread.age(wall, records > 0).as_secs_f64();
+            Some((partition, Lag { records, undecided: undecided.min(records), seconds }))
         };
         self.running_mut().filter_map(lag).collect()
     }

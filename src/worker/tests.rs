@@ -14,6 +14,7 @@ use crate::time::{Clock, Timestamp};
 
 mod backoff;
 mod lag;
+mod outage;
 mod position;
 mod restore;
 mod topic;
@@ -65,13 +66,17 @@ struct State {
     changelog: RefCell<Vec<Entry>>,
     /// What reads of a changelog answer before they give what is in it.
     restores: RefCell<VecDeque<Read>>,
-    /// What the next commit answers.
+    /// What the next call of a transaction answers.
     commit_error: RefCell<Option<BrokerError>>,
+    offsets_error: RefCell<Option<BrokerError>>,
+    abort_error: RefCell<Option<BrokerError>>,
+    /// The transaction coordinator does not answer.
+    coordinator_is_away: Cell<bool>,
     pending_offsets: RefCell<Vec<(i32, i64)>>,
     pending_changelog: RefCell<Vec<Entry>>,
     topic: Cell<Option<&'static str>>,
     positions: RefCell<Vec<(i32, i64)>>,
-    end: Cell<Option<Offset>>,
+    ends: Cell<Option<Ends>>,
     connected: Cell<bool>,
     now: Cell<u64>,
     seen: RefCell<Seen>,
@@ -79,12 +84,14 @@ struct State {
 
 #[derive(Default)]
 struct Seen {
+    registrations: usize,
     commits: usize,
     aborts: Vec<Step>,
     records: u64,
     states: Vec<(i32, TaskState)>,
     left: Vec<Option<u64>>,
-    connected: Vec<bool>,
+    away: Vec<Option<String>>,
+    joined: Vec<bool>,
     lags: Vec<Lag>,
 }
 
@@ -184,8 +191,8 @@ impl Consumer for Broker {
         self.0.topic.get().map(TopicId::from)
     }
 
-    fn end_offset(&self, _: Partition) -> Option<Offset> {
-        self.0.end.get()
+    fn ends(&self, _: Partition) -> Option<Ends> {
+        self.0.ends.get()
     }
 
     fn is_connected(&self) -> bool {
@@ -199,6 +206,10 @@ impl Producer for Broker {
     type GroupMetadata = ();
 
     fn init_transactions(&mut self) -> Result<(), BrokerError> {
+        if self.0.coordinator_is_away.get() {
+            return Err(BrokerError::Retriable("no coordinator".into()));
+        }
+        self.0.seen.borrow_mut().registrations += 1;
         Ok(())
     }
 
@@ -221,6 +232,9 @@ impl Producer for Broker {
     }
 
     fn send_offsets(&mut self, offsets: &[(Partition, Offset)], (): &()) -> Result<(), BrokerError> {
+        if let Some(e) = self.0.offsets_error.borrow_mut().take() {
+            return Err(e);
+        }
         self.call(Call::SendOffsets(pairs(offsets)));
         *self.0.pending_offsets.borrow_mut() = pairs(offsets);
         Ok(())
@@ -237,6 +251,9 @@ impl Producer for Broker {
     }
 
     fn abort(&mut self) -> Result<(), BrokerError> {
+        if let Some(e) = self.0.abort_error.borrow_mut().take() {
+            return Err(e);
+        }
         self.call(Call::Abort);
         self.0.pending_offsets.borrow_mut().clear();
         self.0.pending_changelog.borrow_mut().clear();
@@ -286,7 +303,10 @@ impl Observer for Broker {
         self.0.seen.borrow_mut().aborts.push(at);
     }
 
-    fn joined(&mut self) {}
+    fn joined(&mut self, joined: bool) {
+        self.0.seen.borrow_mut().joined.push(joined);
+    }
+
     fn task(&mut self, partition: Partition, state: TaskState, _: u64) {
         self.0.seen.borrow_mut().states.push((partition.0, state));
     }
@@ -303,8 +323,8 @@ impl Observer for Broker {
 
     fn polled(&mut self, _: Duration) {}
 
-    fn connected(&mut self, connected: bool) {
-        self.0.seen.borrow_mut().connected.push(connected);
+    fn away(&mut self, why: Option<&str>) {
+        self.0.seen.borrow_mut().away.push(why.map(str::to_owned));
     }
 
     fn progressed(&mut self, _: Partition, _: Offset) {}
@@ -441,33 +461,6 @@ fn the_next_owner_goes_on_where_the_changelog_stands() {
         round(&mut worker, &broker).expect("goes on");
     }
     assert!(broker.take_calls().contains(&Call::Bundle("a".into())));
-}
-
-#[test]
-fn no_time_passes_for_a_silent_partition_while_the_broker_is_out_of_reach() {
-    let (mut worker, broker) = running();
-    broker.push([Next::Record(0, 7, "a", CREATED), Next::End(0)]);
-    round(&mut worker, &broker).expect("goes on");
-    broker.0.connected.set(false);
-    for _ in 0..1000 {
-        round(&mut worker, &broker).expect("goes on");
-    }
-    assert!(!broker.take_calls().contains(&Call::Bundle("a".into())));
-    broker.0.connected.set(true);
-    for _ in 0..400 {
-        round(&mut worker, &broker).expect("goes on");
-    }
-    assert!(broker.take_calls().contains(&Call::Bundle("a".into())));
-    assert_eq!(broker.0.seen.borrow().connected, [true, false, true]);
-}
-
-#[test]
-fn a_broker_that_is_away_is_waited_for_and_lost_records_are_not() {
-    let (mut worker, broker) = running();
-    broker.push([Next::Error(BrokerError::Retriable("no broker".into()))]);
-    round(&mut worker, &broker).expect("goes on");
-    broker.push([Next::Error(BrokerError::RecordsLost("offset 7".into()))]);
-    assert!(matches!(round(&mut worker, &broker), Err(WorkerError::Broker(BrokerError::RecordsLost(_)))));
 }
 
 #[test]

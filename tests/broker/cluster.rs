@@ -1,6 +1,7 @@
 //! Real Apache Kafka: one broker for all tests of this process, and brokers of a test's own.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Output, Stdio};
@@ -50,12 +51,12 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// A broker of the caller's own, with a file of properties that go before the usual ones.
+    /// Brokers of the caller's own, with a file of properties that go before the usual ones.
     ///
     /// # Panics
-    /// When it does not start.
-    pub fn with_properties(port: u16, extra: &Path) -> Self {
-        Self::start(&directory(&port.to_string()), port, 1, Some(extra), Whose::Own)
+    /// When they do not start.
+    pub fn with_properties(port: u16, brokers: u16, extra: &Path) -> Self {
+        Self::start(&directory(&port.to_string()), port, brokers, Some(extra), Whose::Own)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -72,6 +73,17 @@ impl Cluster {
     /// Starts a broker again with its data, and waits until it serves.
     pub fn restart(&self, broker: i32) {
         self.script("start", broker);
+    }
+
+    /// Starts all brokers that are down with their data, and waits until they serve: one alone of several does not.
+    pub fn restart_all(&self) {
+        succeed(script(Whose::Own).args(["start", "--max-seconds", MAX_SECONDS, "--dir"]).arg(&self.dir));
+    }
+
+    /// Sends a signal by its name to a broker.
+    pub fn signal(&self, broker: i32, name: &str) {
+        let pid = fs::read_to_string(self.dir.join(broker.to_string()).join("pid")).expect("the broker runs");
+        succeed(Command::new("kill").args([&format!("-{name}"), pid.trim()]));
     }
 
     fn script(&self, command: &str, broker: i32) {

@@ -30,6 +30,8 @@ pub enum Invariant {
     CountedAfterCommit,
     /// A changelog that the product wrote can be restored.
     StateCanBeRestored,
+    /// No worker ends because the broker does not answer, nor waits long once it does again.
+    OutagesAreWaitedThrough,
     /// The ports are called as they promise to be used: above all, no empty transaction is committed.
     PortsAreUsedAsPromised,
     /// Once nothing goes wrong any more, all is read and committed, and every session has ended.
@@ -59,6 +61,7 @@ impl Invariant {
             Self::RunFiguresAreOfTheTopic => "run_figures_are_of_the_topic",
             Self::CountedAfterCommit => "counted_after_commit",
             Self::StateCanBeRestored => "state_can_be_restored",
+            Self::OutagesAreWaitedThrough => "outages_are_waited_through",
             Self::PortsAreUsedAsPromised => "ports_are_used_as_promised",
             Self::LagZeroAtEnd => "lag_zero_at_end",
             Self::NothingReadIsCalledLost => "nothing_read_is_called_lost",

@@ -27,6 +27,7 @@ mod invariant;
 mod log;
 mod member;
 mod oracle;
+mod outages;
 mod plan;
 mod ports;
 mod random;

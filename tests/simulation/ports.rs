@@ -9,8 +9,8 @@ use duplex_collector::ids::{Offset, Partition, TopicId};
 use duplex_collector::task::{CommittedOffset, Record, StateSize};
 use duplex_collector::time::{Clock, Timestamp};
 use duplex_collector::worker::{
-    BrokerError, ChangelogReader, Committed, Consumer, Lag, Observer, Outgoing, Polled, Producer, RestoreProgress,
-    Start, Step, TaskState,
+    BrokerError, ChangelogReader, Committed, Consumer, Ends, Lag, Observer, Outgoing, Polled, Producer,
+    RestoreProgress, Start, Step, TaskState,
 };
 
 use crate::broker::{BUNDLE_PARTITIONS, LogId, Refused};
@@ -40,6 +40,7 @@ impl Port {
     ) -> Result<T, BrokerError> {
         let still = {
             let mut world = self.world();
+            world.begin_outage(self.process, name);
             if !world.clients[self.process].alive {
                 return Err(BrokerError::Fatal("this process is dead".into()));
             }
@@ -66,6 +67,16 @@ impl Port {
             return Err(world.kill(self.process, &format!("dies after {name}")));
         }
         result
+    }
+}
+
+impl Port {
+    /// A call that was not answered took its whole time, and the others went on meanwhile.
+    fn waited(&self, answer: Result<(), BrokerError>) -> Result<(), BrokerError> {
+        if matches!(answer, Err(BrokerError::Undecided(_))) {
+            self.simulation.hang(self.process);
+        }
+        answer
     }
 }
 
@@ -197,9 +208,10 @@ impl Consumer for Port {
         None
     }
 
-    fn end_offset(&self, partition: Partition) -> Option<Offset> {
+    fn ends(&self, partition: Partition) -> Option<Ends> {
         let world = self.simulation.world.borrow();
-        Some(Offset(world.broker.log(LogId::Events(partition.0)).end()))
+        let log = world.broker.log(LogId::Events(partition.0));
+        Some(Ends { stable: Offset(log.stable_end()), high: Offset(log.end()) })
     }
 
     fn is_connected(&self) -> bool {
@@ -332,21 +344,25 @@ impl Producer for Port {
 
     fn send_offsets(&mut self, offsets: &[(Partition, Offset)], group: &Metadata) -> Result<(), BrokerError> {
         let offsets: Vec<(i32, i64)> = offsets.iter().map(|(partition, offset)| (partition.0, offset.0)).collect();
-        self.call(&format!("send offsets {offsets:?}"), |world, process| {
+        let sent = self.call(&format!("send offsets {offsets:?}"), |world, process| {
+            if world.is_cut_off(process) {
+                return Err(BrokerError::Undecided("send offsets: no answer".into()));
+            }
             let now = world.now;
             let client = &world.clients[process];
             world.broker.add_offsets(&client.identity, &offsets, *group, now).map_err(refused)
-        })
+        });
+        self.waited(sent)
     }
 
     fn commit(&mut self) -> Result<(), BrokerError> {
-        self.call("commit", |world, process| {
-            let is_cut_off = world.out_of_reach(process) && !world.clients[process].producer_reaches;
-            if is_cut_off || world.plan.draws(Mishap::FailedDelivery) {
+        let committed = self.call("commit", |world, process| {
+            let fails = std::mem::take(&mut world.next_commit_fails);
+            if fails || world.is_cut_off(process) || world.plan.draws(Mishap::FailedDelivery) {
                 return Err(BrokerError::Abortable("records were not delivered in time".into()));
             }
             world.flush(process, usize::MAX).map_err(refused)?;
-            let unknown = |why: &str| Err(BrokerError::Fatal(format!("the outcome is unknown: {why}")));
+            let unknown = |why: &str| Err(BrokerError::Undecided(why.into()));
             if world.plan.draws(Mishap::LostRequest) {
                 return unknown("the request was lost");
             }
@@ -356,11 +372,15 @@ impl Producer for Port {
                 return unknown("the answer was lost");
             }
             Ok(())
-        })
+        });
+        self.waited(committed)
     }
 
     fn abort(&mut self) -> Result<(), BrokerError> {
-        self.call("abort", |world, process| {
+        let aborted = self.call("abort", |world, process| {
+            if world.is_cut_off(process) {
+                return Err(BrokerError::Undecided("abort: no answer".into()));
+            }
             let client = &mut world.clients[process];
             client.queue.clear();
             client.in_transaction = false;
@@ -368,7 +388,8 @@ impl Producer for Port {
                 Ok(()) | Err(Refused::NothingOpen) => Ok(()),
                 Err(e) => Err(refused(e)),
             }
-        })
+        });
+        self.waited(aborted)
     }
 }
 
@@ -431,12 +452,18 @@ impl Observer for Port {
 
     fn aborted(&mut self, _: Step) {}
 
-    fn joined(&mut self) {}
+    fn joined(&mut self, _: bool) {}
 
     fn task(&mut self, partition: Partition, state: TaskState, _: u64) {
         let mut world = self.world();
         let now = world.now;
         world.history.tell(now, self.process, &format!("task {partition} {state:?}"));
+        let running = &mut world.clients[self.process].running;
+        if state == TaskState::Running {
+            running.insert(partition.0)
+        } else {
+            running.remove(&partition.0)
+        };
     }
 
     fn restoring(&mut self, _: Partition, _: Option<u64>) {}
@@ -447,7 +474,7 @@ impl Observer for Port {
 
     fn polled(&mut self, _: Duration) {}
 
-    fn connected(&mut self, _: bool) {}
+    fn away(&mut self, _: Option<&str>) {}
 
     fn progressed(&mut self, _: Partition, _: Offset) {}
 }

@@ -13,7 +13,7 @@ use duplex_collector::worker::{BrokerError, Settings, Worker, WorkerError};
 
 use crate::invariant::{Invariant, Violation};
 use crate::oracle::{self, Verdict};
-use crate::plan::{Happened, Mishap};
+use crate::plan::{Happened, Mishap, Plan};
 use crate::ports::Port;
 use crate::traffic::{self, BEGIN};
 use crate::world::World;
@@ -50,30 +50,18 @@ pub struct Outcome {
 
 /// Runs a seed in which an unread record is deleted; `false` where there never was one to delete.
 pub fn lose(seed: u64) -> Result<bool, Violation> {
-    let simulation = new(seed);
+    let simulation = Simulation::new(World::new(seed, Plan::new(seed)));
     let noticed = simulation.lose();
-    // The ports of a worker hold the simulation.
-    simulation.workers.take();
+    simulation.release();
     noticed
-}
-
-fn new(seed: u64) -> Rc<Simulation> {
-    Rc::new(Simulation {
-        world: RefCell::new(World::new(seed)),
-        workers: RefCell::default(),
-        vacant: RefCell::default(),
-        depth: Cell::new(0),
-        slots: Cell::new(0),
-    })
 }
 
 /// Runs a seed.
 pub fn run(seed: u64) -> Outcome {
-    let simulation = new(seed);
+    let simulation = Simulation::new(World::new(seed, Plan::new(seed)));
     let verdict = panic::catch_unwind(AssertUnwindSafe(|| simulation.live()))
         .unwrap_or_else(|_| Err(Violation::new(Invariant::NoPanic, "see the message above")));
-    // The ports of a worker hold the simulation.
-    simulation.workers.take();
+    simulation.release();
     let world = simulation.world.borrow();
     Outcome {
         verdict,
@@ -85,6 +73,30 @@ pub fn run(seed: u64) -> Outcome {
 }
 
 impl Simulation {
+    pub fn new(world: World) -> Rc<Self> {
+        Rc::new(Self {
+            world: RefCell::new(world),
+            workers: RefCell::default(),
+            vacant: RefCell::default(),
+            depth: Cell::new(0),
+            slots: Cell::new(0),
+        })
+    }
+
+    /// Lets the workers go, whose ports hold the simulation.
+    pub fn release(&self) {
+        self.workers.take();
+    }
+
+    /// A process dies, and its supervisor starts the next one.
+    pub fn kill_and_restart(&self, process: usize) {
+        let mut world = self.world.borrow_mut();
+        world.kill(process, "dies");
+        self.workers.borrow_mut()[process] = None;
+        let slot = world.clients[process].identity.transactional_id.clone();
+        self.vacant.borrow_mut().push((slot, world.now + 500));
+    }
+
     fn live(self: &Rc<Self>) -> Result<Verdict, Violation> {
         let (processes, trouble) = {
             let world = self.world.borrow();
@@ -141,7 +153,7 @@ impl Simulation {
         Ok(true)
     }
 
-    fn verdict_so_far(&self) -> Result<(), Violation> {
+    pub fn verdict_so_far(&self) -> Result<(), Violation> {
         let mut world = self.world.borrow_mut();
         world.check();
         world.checker.violation.take().map_or(Ok(()), Err)
@@ -157,7 +169,7 @@ impl Simulation {
     }
 
     /// Lets time pass, brings on what goes wrong, and lets one worker go one round.
-    fn turn(self: &Rc<Self>) {
+    pub fn turn(self: &Rc<Self>) {
         let process = {
             let mut world = self.world.borrow_mut();
             world.history.step();
@@ -192,15 +204,8 @@ impl Simulation {
     /// One round of a worker; one that can't go on is dropped, and its slot is filled again.
     fn go(self: &Rc<Self>, process: usize) {
         let Some(mut worker) = self.workers.borrow_mut()[process].take() else { return };
-        let (registered, is_draining) = {
-            let client = &self.world.borrow().clients[process];
-            (client.registered, client.is_draining)
-        };
-        let result = match (registered, is_draining) {
-            (true, false) => worker.step(),
-            (true, true) => worker.drain(),
-            (false, _) => worker.init_transactions().map(|done| self.registered(process, done)),
-        };
+        let is_draining = self.world.borrow().clients[process].is_draining;
+        let result = if is_draining { worker.drain() } else { worker.step() };
         let mut world = self.world.borrow_mut();
         world.measure_silence(process);
         if let Err(WorkerError::Restore { .. }) = &result {
@@ -224,8 +229,17 @@ impl Simulation {
             world.checker.violate(Violation::new(Invariant::PortsAreUsedAsPromised, format!("process {process}: {e}")));
         }
         let was_alive = world.clients[process].alive;
+        if let Err(e) = &result
+            && was_alive
+            && !matches!(e, WorkerError::Restore { .. })
+            && !(matches!(e, WorkerError::Broker(BrokerError::Fenced(_))) && world.may_be_fenced(process))
+        {
+            world
+                .checker
+                .violate(Violation::new(Invariant::OutagesAreWaitedThrough, format!("process {process}: {e}")));
+        }
         match result {
-            Ok(()) if was_alive && !(registered && is_draining) => {
+            Ok(()) if was_alive && !is_draining => {
                 self.workers.borrow_mut()[process] = Some(worker);
                 return;
             }
@@ -240,10 +254,6 @@ impl Simulation {
             }
         }
         self.vacate(&mut world, process);
-    }
-
-    fn registered(&self, process: usize, done: bool) {
-        self.world.borrow_mut().clients[process].registered = done;
     }
 
     /// A process stands still in the middle of a call.
@@ -267,7 +277,26 @@ impl Simulation {
         self.depth.set(self.depth.get() - 1);
     }
 
-    fn start_new(self: &Rc<Self>) {
+    /// A call of a process is not answered and takes its whole time.
+    pub fn hang(self: &Rc<Self>, process: usize) {
+        if self.depth.get() >= 2 {
+            return;
+        }
+        self.depth.set(self.depth.get() + 1);
+        let until = {
+            let mut world = self.world.borrow_mut();
+            let until = world.now + world.random.between(1_000, 9_000);
+            let now = world.now;
+            world.history.tell(now, process, "gets no answer");
+            until
+        };
+        while self.world.borrow().now < until && self.world.borrow().checker.violation.is_none() {
+            self.turn();
+        }
+        self.depth.set(self.depth.get() - 1);
+    }
+
+    pub fn start_new(self: &Rc<Self>) {
         let slot = self.slots.get();
         self.slots.set(slot + 1);
         self.start(format!("collector-{slot}-0"));
@@ -349,7 +378,8 @@ impl Simulation {
             world.broker.group.rebalance(now);
         }
         if world.plan.draws(Mishap::Outage) {
-            let lasts = world.random.between(500, 30_000);
+            let longest = *world.random.pick(&[5_000, 40_000, 120_000]);
+            let lasts = world.random.between(500, longest);
             world.history.tell(now, process, &format!("the broker is out of reach for {lasts} ms"));
             world.clients[process].out_of_reach_until = now + lasts;
             world.clients[process].producer_reaches = world.random.one_in(2);

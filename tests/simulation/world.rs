@@ -1,6 +1,6 @@
 //! Everything but the code under test: the cluster, the clients' sides of it, time, and who checks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use duplex_collector::worker::BrokerError;
 
@@ -8,8 +8,9 @@ use crate::broker::{Broker, Identity, LogId};
 use crate::check::Checker;
 use crate::group::Metadata;
 use crate::history::History;
-use crate::log::Body;
+use crate::log::{Body, TransactionId};
 use crate::member::{Flow, Member};
+use crate::outages::Outage;
 use crate::plan::{Mishap, Plan};
 use crate::random::Random;
 use crate::traffic::{self, Arrival, BEGIN, Nature};
@@ -34,8 +35,6 @@ pub struct Reader {
 #[derive(Debug)]
 pub struct Client {
     pub alive: bool,
-    /// Its worker has registered its producer.
-    pub registered: bool,
     pub identity: Identity,
     pub member: Member,
     /// The group's metadata as it was first read, for the fault that goes on with it.
@@ -56,6 +55,10 @@ pub struct Client {
     /// It was told to stop.
     pub is_draining: bool,
     pub looked_at: u64,
+    /// It stood still once: its transaction may have been given up meanwhile.
+    pub stood_still: bool,
+    /// The partitions whose tasks run.
+    pub running: BTreeSet<i32>,
 }
 
 #[derive(Debug)]
@@ -73,11 +76,16 @@ pub struct World {
     pub lost: Option<i32>,
     /// A process has ended because of that.
     pub is_loss_noticed: bool,
+    /// Open transactions of other producers: partition, transaction, and when it is aborted.
+    foreign: Vec<(i32, TransactionId, u64)>,
+    next_foreign: TransactionId,
+    /// What a test has in store.
+    pub outage: Option<Outage>,
+    pub next_commit_fails: bool,
 }
 
 impl World {
-    pub fn new(seed: u64) -> Self {
-        let mut plan = Plan::new(seed);
+    pub fn new(seed: u64, mut plan: Plan) -> Self {
         let arrivals = traffic::make(&mut plan, &mut Random::new(seed, 1));
         Self {
             now: BEGIN,
@@ -91,6 +99,10 @@ impl World {
             next_arrival: 0,
             lost: None,
             is_loss_noticed: false,
+            foreign: Vec::new(),
+            next_foreign: 1 << 40,
+            outage: None,
+            next_commit_fails: false,
         }
     }
 
@@ -100,7 +112,6 @@ impl World {
         self.history.tell(self.now, process, &format!("starts as {transactional_id}"));
         self.clients.push(Client {
             alive: true,
-            registered: false,
             identity: Identity { transactional_id, epoch: 0, process },
             member: Member::default(),
             kept_metadata: None,
@@ -115,6 +126,8 @@ impl World {
             wall_offset: 0,
             is_draining: false,
             looked_at: self.now,
+            stood_still: false,
+            running: BTreeSet::new(),
         });
         process
     }
@@ -148,7 +161,7 @@ impl World {
         for client in &self.clients {
             if let Some(member) = client.member.id()
                 && client.alive
-                && client.frozen_until <= self.now
+                && client.frozen_until.max(client.out_of_reach_until) <= self.now
             {
                 self.broker.group.heartbeat(member, self.now);
             }
@@ -164,6 +177,7 @@ impl World {
         if self.plan.draws(Mishap::Retention) {
             self.delete_read();
         }
+        self.trouble_readers();
     }
 
     /// Deletes what was read and committed of a partition.
@@ -191,6 +205,29 @@ impl World {
         true
     }
 
+    /// Other producers begin transactions on the events topic, and abort them: until then nothing behind is to be read.
+    fn trouble_readers(&mut self) {
+        let events = |partition| LogId::Events(partition);
+        if self.plan.draws(Mishap::OpenTransaction) {
+            let partition = self.random.below(self.plan.partitions as u64) as i32;
+            let (id, until) = (self.next_foreign, self.now + self.random.between(200, 60_000));
+            self.next_foreign += 1;
+            let body = Body::Data { key: None, value: Some(b"not yet".to_vec()), transaction: Some(id) };
+            let log = self.broker.logs.get_mut(&events(partition)).expect("a partition of events");
+            log.append(body, self.now as i64, self.now);
+            self.foreign.push((partition, id, until));
+        }
+        let (now, is_calm) = (self.now, self.plan.is_calm);
+        let logs = &mut self.broker.logs;
+        self.foreign.retain(|(partition, id, until)| {
+            let is_over = *until <= now || is_calm;
+            if is_over {
+                logs.get_mut(&events(*partition)).expect("a partition of events").mark(*id, false, now);
+            }
+            !is_over
+        });
+    }
+
     fn compact(&mut self) {
         let log = LogId::Changelog(self.random.below(self.plan.partitions as u64) as i32);
         let log = self.broker.logs.get_mut(&log).expect("a partition of the changelog");
@@ -209,11 +246,27 @@ impl World {
         let until_fetched = until + self.random.between(0, 1_500);
         let client = &mut self.clients[process];
         client.frozen_until = until;
+        client.stood_still = true;
         client.fetches_nothing = (self.now, until_fetched);
     }
 
     pub fn out_of_reach(&self, process: usize) -> bool {
         self.clients[process].out_of_reach_until > self.now
+    }
+
+    /// Whether its producer gets no answer.
+    pub fn is_cut_off(&self, process: usize) -> bool {
+        self.out_of_reach(process) && !self.clients[process].producer_reaches
+    }
+
+    /// Whether another process has its `transactional.id`, or may have had it.
+    pub fn may_be_fenced(&self, process: usize) -> bool {
+        let client = &self.clients[process];
+        let is_another = |other: &Client| {
+            other.identity.process != process && other.identity.transactional_id == client.identity.transactional_id
+        };
+        let later = |other: &Client| other.alive || other.identity.process > process;
+        client.stood_still || self.clients.iter().any(|other| is_another(other) && later(other))
     }
 
     /// Appends what a producer has queued, or the first `at_most` of it.

@@ -208,7 +208,7 @@ fn one_then_two_members(strategy: &str) {
     let mut first = cluster.consumer(0);
     first.until("all records", |m| m.seen.len() == 40 && m.ends.len() == 4);
     assert_eq!(first.held.len(), 4);
-    first.until("ends from statistics", |m| m.held.iter().all(|p| m.consumer.end_offset(*p).is_some()));
+    first.until("ends from statistics", |m| m.held.iter().all(|p| m.consumer.ends(*p).is_some()));
     first.consumer.group_metadata().unwrap();
 
     let mut second = cluster.consumer(1);
@@ -218,7 +218,7 @@ fn one_then_two_members(strategy: &str) {
     });
     assert!(first.held.is_disjoint(&second.held));
     for partition in &second.held {
-        assert_eq!(first.consumer.end_offset(*partition), None, "series of a revoked partition leave");
+        assert_eq!(first.consumer.ends(*partition), None, "series of a revoked partition leave");
     }
     // Nothing was committed, so the second reads its own from the beginning, and the first does not read again.
     let moved: Vec<_> = first.seen.iter().filter(|(p, ..)| second.held.contains(p)).cloned().collect();

@@ -19,7 +19,7 @@ const BROKERS: u16 = 3;
 
 /// A cluster of three brokers, each a controller too.
 pub struct Brokers {
-    cluster: Cluster,
+    pub cluster: Cluster,
     client: BaseConsumer,
 }
 
@@ -36,8 +36,7 @@ pub fn three() -> MutexGuard<'static, Brokers> {
     static THREE: OnceLock<Mutex<Brokers>> = OnceLock::new();
     let brokers = THREE.get_or_init(|| {
         let cluster = Cluster::own(cluster::free_ports(BROKERS), BROKERS);
-        let client = config(&cluster.bootstrap).create().expect("a consumer");
-        Mutex::new(Brokers { cluster, client })
+        Mutex::new(Brokers::of(cluster))
     });
     // A test that failed may have left one down.
     let brokers = brokers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,6 +45,18 @@ pub fn three() -> MutexGuard<'static, Brokers> {
 }
 
 impl Brokers {
+    pub fn of(cluster: Cluster) -> Self {
+        let client = config(&cluster.bootstrap).create().expect("a consumer");
+        Self { cluster, client }
+    }
+
+    /// Waits until every partition has a leader that is there.
+    pub fn await_leaders(&self) {
+        until_true("every partition has its leader", || {
+            self.placed(|_| true).is_ok_and(|all| all.values().all(|placed| placed.leader > 0 && placed.in_sync > 0))
+        });
+    }
+
     pub fn bootstrap(&self) -> &str {
         &self.cluster.bootstrap
     }

@@ -19,6 +19,7 @@ mod history;
 mod java_client;
 mod mixed;
 mod of_brokers;
+mod of_outages;
 mod of_processes;
 mod predecessor;
 mod proxy;

@@ -2,6 +2,10 @@
 
 use std::env;
 
+use super::of_outages::How::{self, Killed, Stopped};
+use super::of_outages::Kind::{self, AllBrokers, Coordinator, Leader};
+use super::of_outages::Outage;
+
 /// Counts of each kind of fault.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
@@ -18,6 +22,9 @@ pub struct Size {
     pub predecessors: usize,
     /// Kills, each with a fault of another kind before it.
     pub mixed_kills: usize,
+    /// While events come, and while none do.
+    pub outages: &'static [Outage],
+    pub silent_outages: &'static [Outage],
 }
 
 const SHORT: Size = Size {
@@ -32,7 +39,28 @@ const SHORT: Size = Size {
     silences: 1,
     predecessors: 2,
     mixed_kills: 6,
+    outages: &[outage(AllBrokers, Stopped, 5), outage(AllBrokers, Killed, 40), outage(Coordinator, Killed, 40)],
+    silent_outages: &[],
 };
+
+const fn outage(kind: Kind, how: How, seconds: u64) -> Outage {
+    Outage { kind, how, seconds }
+}
+
+const EVERY_OUTAGE: [Outage; 12] = [
+    outage(AllBrokers, Stopped, 5),
+    outage(AllBrokers, Killed, 25),
+    outage(AllBrokers, Stopped, 40),
+    outage(AllBrokers, Killed, 120),
+    outage(Coordinator, Stopped, 5),
+    outage(Coordinator, Killed, 25),
+    outage(Coordinator, Stopped, 40),
+    outage(Coordinator, Killed, 120),
+    outage(Leader, Stopped, 5),
+    outage(Leader, Killed, 25),
+    outage(Leader, Stopped, 40),
+    outage(Leader, Killed, 120),
+];
 
 const LONG: Size = Size {
     seed: 1,
@@ -46,6 +74,8 @@ const LONG: Size = Size {
     silences: 3,
     predecessors: 6,
     mixed_kills: 100,
+    outages: &EVERY_OUTAGE,
+    silent_outages: &EVERY_OUTAGE,
 };
 
 impl Size {

@@ -104,7 +104,7 @@ impl Secure {
         let port = cluster::free_ports(u16::try_from(LISTENERS.len()).expect("a few"));
         let extra = path("broker.properties");
         write("broker.properties", &properties(port, &|name| path(name)));
-        let secure = Self { cluster: Cluster::with_properties(port, &extra), files };
+        let secure = Self { cluster: Cluster::with_properties(port, 1, &extra), files };
         secure.set_scram_password(USER, PASSWORD);
         secure
     }

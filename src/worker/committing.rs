@@ -1,0 +1,109 @@
+//! A worker's commits: what is told of one that succeeded, and what follows one that did not.
+
+use tracing::warn;
+
+use super::commit::{self, Step, commit};
+use super::connection::Call;
+use super::error::WorkerError;
+use super::ports::{BrokerError, ChangelogReader, Committed, Consumer, Observer, Producer, TaskState};
+use super::run::Worker;
+use crate::fault::{self, Fault};
+use crate::task::Counts;
+use crate::time::Clock;
+
+impl<C, P, L, O, K> Worker<C, P, L, O, K>
+where
+    C: Consumer,
+    P: Producer<GroupMetadata = C::GroupMetadata>,
+    L: ChangelogReader,
+    O: Observer,
+    K: Clock,
+{
+    /// Commits what the tasks have, in one transaction.
+    pub(super) fn commit(&mut self) -> Result<(), WorkerError> {
+        self.committed_at = self.clock.monotonic();
+        self.check_topic()?;
+        for (partition, position) in self.consumer.positions()? {
+            self.tasks.reached(partition, position);
+        }
+        let batches = self.tasks.prepare_commit();
+        if batches.is_empty() {
+            return Ok(());
+        }
+        let began = self.clock.monotonic();
+        let guarantee = self.settings.processing_guarantee;
+        let mut committed = commit(&mut self.consumer, &mut self.producer, guarantee, &batches);
+        if fault::is_on(Fault::RetryUnknownOutcome)
+            && matches!(committed, Err(commit::Failed { cause: BrokerError::Undecided(_), .. }))
+        {
+            committed = commit(&mut self.consumer, &mut self.producer, guarantee, &batches);
+        }
+        if let Err(failed) = committed {
+            return self.abort(failed);
+        }
+        self.backoff.succeeded();
+        self.connection.succeeded(Call::Commit);
+        let took = self.clock.monotonic().saturating_sub(began);
+        let mut counts = Counts::default();
+        batches.iter().for_each(|batch| counts.merge(&batch.counts));
+        let finished: Vec<_> = batches.iter().flat_map(|batch| &batch.finished).collect();
+        let changelog = || batches.iter().flat_map(|batch| &batch.changelog);
+        self.observer.committed(&Committed {
+            counts: &counts,
+            finished: &finished,
+            at: self.clock.now(),
+            bundles: batches.iter().map(|batch| batch.bundles.len()).sum(),
+            changelog_records: changelog().count(),
+            changelog_bytes: changelog().map(|e| e.key.len() + e.value.as_ref().map_or(0, Vec::len)).sum(),
+            took,
+            state: &self.tasks.state_sizes(),
+        });
+        for batch in &batches {
+            self.observer.progressed(batch.partition, batch.next_offset);
+        }
+        Ok(())
+    }
+
+    /// Gives up a transaction: its tasks are ahead of what the broker has, so they are restored anew.
+    fn abort(&mut self, failed: commit::Failed) -> Result<(), WorkerError> {
+        let commit::Failed { step, cause } = failed;
+        let now = self.clock.monotonic();
+        let ended = match &cause {
+            BrokerError::Abortable(_) | BrokerError::Retriable(_) | BrokerError::Denied(_) => self.producer.abort(),
+            BrokerError::TooLarge(_) => {
+                self.observer.refused_for_size();
+                self.producer.abort()
+            }
+            BrokerError::Undecided(_) => Err(cause.clone()),
+            _ => return Err(cause.into()),
+        };
+        let pause_ms = self.backoff.failed(now).as_millis();
+        warn!(%cause, pause_ms, "commit failed, its records are processed again");
+        // A group that goes on without this member is no broker that is away.
+        let has_moved_on = matches!((step, &cause), (Step::Group | Step::Offsets, BrokerError::Abortable(_)));
+        if !has_moved_on && !matches!(cause, BrokerError::Denied(_) | BrokerError::TooLarge(_)) {
+            self.connection.failed(Call::Commit, self.clock.monotonic(), &cause.to_string());
+        }
+        match ended {
+            Ok(()) => {}
+            Err(BrokerError::Undecided(text)) => {
+                warn!(cause = text, "the transaction's end is not known, it is decided by a new producer");
+                if !fault::is_on(Fault::GoOnUndecided) {
+                    self.connection.unregistered();
+                }
+            }
+            Err(e) => return Err(e.into()),
+        }
+        self.observer.aborted(step);
+        if fault::is_on(Fault::GoOnAfterAbort) {
+            return Ok(());
+        }
+        let partitions = self.tasks.partitions();
+        self.close(&partitions);
+        self.consumer.unassign(&partitions)?;
+        // Not ready meanwhile.
+        partitions.iter().for_each(|partition| self.observer.task(*partition, TaskState::Restoring, 0));
+        self.unaccepted.extend(partitions);
+        Ok(())
+    }
+}
