@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::time::Duration;
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -69,8 +70,10 @@ fn every_replica_shows_the_offline_reports_figures_of_two_runs_before_and_after_
 
 /// Writes bundles of a run, spread over the partitions, straight to the topic.
 fn write_bundles(deployment: &Deployment, run: &str, sessions: std::ops::Range<usize>) {
-    let (mut writer, topic, at) = (writer(deployment), deployment.topic("bundles"), expected::now());
+    let (mut writer, topic, now) = (writer(deployment), deployment.topic("bundles"), expected::now());
     for session in sessions {
+        // A millisecond after the one before.
+        let at = now + Duration::from_millis(session as u64);
         let bundle = json!({
             "session_id": session.to_string(), "request_metrics": [],
             "session_metrics": {"stream_ttft_ms": session},
@@ -128,13 +131,18 @@ fn bundles_that_are_deleted_leave_the_figures_of_every_replica() {
     service.terminate_well();
 }
 
-#[test]
-fn a_bundles_topic_that_is_made_anew_has_nothing_of_the_old_one_on_any_replica() {
-    let deployment = deployment("anew");
+/// Deletes the topic under a process that has read it, and makes another one with more bundles than the old one had: so no
+/// partition ends before what was read of it.
+fn made_anew(test: &str, is_suspended: bool) {
+    let deployment = deployment(test);
+    deployment.start_ready("a", &[]).terminate_well();
+    write_bundles(&deployment, "old", 0..20);
     let service = deployment.start_ready("a", &[]);
-    Judge::of(&deployment, "bundles");
-    write_bundles(&deployment, "old", 0..80);
-    until_true("all bundles are shown", || has(&service, "old", 80));
+    assert!(has(&service, "old", 20), "{:?}", sessions(&service));
+    if is_suspended {
+        service.signal("STOP");
+        until_true("the service stands still", || service.is_stopped());
+    }
 
     let (admin, runtime) = admin(&deployment);
     let (name, options) = (deployment.topic("bundles"), AdminOptions::new());
@@ -145,7 +153,18 @@ fn a_bundles_topic_that_is_made_anew_has_nothing_of_the_old_one_on_any_replica()
         let made = runtime.block_on(admin.create_topics([&topic], &options)).expect("the broker answers");
         made == [Ok(name.clone())]
     });
-    write_bundles(&deployment, "new", 100..130);
-    assert_same_as_one_that_has_just_begun(&deployment, &service, "new", 30);
+    write_bundles(&deployment, "new", 100..200);
+    service.signal("CONT");
+    assert_same_as_one_that_has_just_begun(&deployment, &service, "new", 100);
     service.terminate_well();
+}
+
+#[test]
+fn a_bundles_topic_that_is_made_anew_has_nothing_of_the_old_one_on_any_replica() {
+    made_anew("anew", false);
+}
+
+#[test]
+fn a_bundles_topic_that_was_made_anew_while_nobody_looked_is_known_by_its_records() {
+    made_anew("suspended", true);
 }
