@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
+use duplex_collector::time::Timestamp;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::{Offset, TopicPartitionList};
@@ -70,10 +71,16 @@ fn every_replica_shows_the_offline_reports_figures_of_two_runs_before_and_after_
 
 /// Writes bundles of a run, spread over the partitions, straight to the topic.
 fn write_bundles(deployment: &Deployment, run: &str, sessions: std::ops::Range<usize>) {
-    let (mut writer, topic, now) = (writer(deployment), deployment.topic("bundles"), expected::now());
-    for session in sessions {
-        // A millisecond after the one before.
-        let at = now + Duration::from_millis(session as u64);
+    let now = expected::now();
+    // Each a millisecond after the one before.
+    let at = |session| (run, session, now + Duration::from_millis(session as u64));
+    write_bundles_at(deployment, sessions.map(at));
+}
+
+/// Writes a bundle for each run, number of a session and time.
+fn write_bundles_at<'a>(deployment: &Deployment, bundles: impl Iterator<Item = (&'a str, usize, Timestamp)>) {
+    let (mut writer, topic) = (writer(deployment), deployment.topic("bundles"));
+    for (run, session, at) in bundles {
         let bundle = json!({
             "session_id": session.to_string(), "request_metrics": [],
             "session_metrics": {"stream_ttft_ms": session},
@@ -107,6 +114,36 @@ fn assert_same_as_one_that_has_just_begun(deployment: &Deployment, service: &Ser
     assert!(has(&begun, run, count), "{:?}", sessions(&begun));
     until_true("what is gone has left the figures", || service.run_gauges() == begun.run_gauges());
     begun.terminate_well();
+}
+
+#[test]
+fn runs_that_leave_and_come_back_are_the_same_on_every_replica_and_after_a_restart() {
+    let settings = [("DUPLEX_RUN__MAX_RUNS", "2")];
+    let deployment = deployment("leaving");
+    let service = deployment.start_ready("a", &settings);
+    Judge::of(&deployment, "bundles");
+    let now = expected::now();
+    let minutes = |minutes: u64| now - Duration::from_secs(60 * minutes);
+    // What a start reads first is of the last hours, so it takes `late` for the first to leave, and knows better in the end.
+    let began = [("early 1", 300), ("early 2", 300), ("early 3", 300), ("early 4", 300), ("late", 240), ("last", 180)];
+    let went_on = [("late", 50), ("early 4", 40), ("early 3", 30), ("early 2", 20), ("early 1", 10)];
+    let bundles = began.into_iter().chain(went_on).zip(0..);
+    write_bundles_at(&deployment, bundles.map(|((run, ago), session)| (run, session, minutes(ago))));
+
+    let shown = |service: &Service| {
+        let series = |(run, count): (&str, f64)| {
+            (format!("duplex_run_sessions{{model=\"all\",run=\"{run}\",window=\"all\"}}"), count)
+        };
+        sessions(service) == [("last", 1.0), ("late", 2.0)].map(series)
+            && service.metric("duplex_runs_not_shown") == Some(4.0)
+    };
+    until_true("the runs that began last are shown", || shown(&service));
+    let begun = deployment.start_ready("b", &settings);
+    assert!(shown(&begun), "{:?}", sessions(&begun));
+    assert_eq!(begun.run_gauges(), service.run_gauges());
+    assert!(begun.log().contains("the bundles topic is read again"), "{}", begun.log());
+    begun.terminate_well();
+    service.terminate_well();
 }
 
 #[test]
