@@ -75,7 +75,7 @@ enum Progress {
     Earlier(Box<BundleReader>),
     All,
     /// All is read into another view, which takes the shown one's place once it has caught up.
-    Again(Box<RunView>),
+    Again(Box<(BundleReader, RunView)>),
 }
 
 impl Feed {
@@ -90,10 +90,7 @@ impl Feed {
     fn poll(&mut self) -> Result<bool, BrokerError> {
         let read = self.read();
         if let Some(view) = self.view_to_read_into() {
-            info!(gone = ?self.gone(), "the bundles topic is read again, until then the run-level figures stand still");
-            self.reader = BundleReader::new(&self.config.kafka, &self.config.topics)?;
-            self.progress = Progress::Again(Box::new(view));
-            self.began = self.clock.monotonic();
+            self.read_again(view)?;
         }
         read?;
         Ok(matches!(self.progress, Progress::All))
@@ -122,15 +119,34 @@ impl Feed {
                 }
             }
             Progress::All => self.reader.poll(POLL, observe)?,
-            Progress::Again(view) => {
-                self.reader.poll(POLL, &mut |bundle, written_at| view.observe(bundle, written_at))?;
-                if self.reader.caught_up() {
+            Progress::Again(again) => {
+                let (reader, view) = &mut **again;
+                // What is shown goes on meanwhile, but with nothing of another topic.
+                if self.reader.gone() != Some(Gone::All) {
+                    self.reader.poll(SHORT_POLL, observe)?;
+                }
+                reader.poll(POLL, &mut |bundle, written_at| view.observe(bundle, written_at))?;
+                if reader.caught_up() {
                     view.has_read_all();
+                    if view.needs_another_reading() && !view.knew_ranks() {
+                        let view = view.to_read_again();
+                        return self.read_again(view);
+                    }
                     mem::swap(&mut *lock(&runs), view);
+                    mem::swap(&mut self.reader, reader);
                     self.has_read_all();
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Begins to read all of the topic into an empty view.
+    fn read_again(&mut self, view: RunView) -> Result<(), BrokerError> {
+        info!(gone = ?self.gone(), "the bundles topic is read again");
+        let reader = BundleReader::new(&self.config.kafka, &self.config.topics)?;
+        self.progress = Progress::Again(Box::new((reader, view)));
+        self.began = self.clock.monotonic();
         Ok(())
     }
 
@@ -143,6 +159,7 @@ impl Feed {
     fn gone(&self) -> Option<Gone> {
         match &self.progress {
             Progress::Earlier(earlier) => self.reader.gone().or(earlier.gone()),
+            Progress::Again(again) => again.0.gone(),
             _ => self.reader.gone(),
         }
     }
