@@ -76,7 +76,14 @@ enum Progress {
     Earlier(Box<BundleReader>),
     All,
     /// All is read into another view, which takes the shown one's place once it has caught up.
-    Again(Box<RunView>),
+    Again(Box<Again>),
+}
+
+/// Another reading of the topic, beside the one that is shown.
+struct Again {
+    reader: BundleReader,
+    parts: Parts,
+    view: RunView,
 }
 
 impl Feed {
@@ -91,11 +98,7 @@ impl Feed {
     fn poll(&mut self) -> Result<bool, BrokerError> {
         let read = self.read();
         if let Some(view) = self.view_to_read_into() {
-            info!(gone = ?self.gone(), "the bundles topic is read again, until then the run-level figures stand still");
-            self.parts = Parts::default();
-            self.reader = BundleReader::new(&self.config.kafka, &self.config.topics)?;
-            self.progress = Progress::Again(Box::new(view));
-            self.began = self.clock.monotonic();
+            self.read_again(view)?;
         }
         read?;
         Ok(matches!(self.progress, Progress::All))
@@ -125,15 +128,35 @@ impl Feed {
                 }
             }
             Progress::All => self.reader.poll(POLL, observe)?,
-            Progress::Again(view) => {
-                self.reader.poll(POLL, &mut |record| take(record, parts, view))?;
-                if self.reader.caught_up() {
+            Progress::Again(again) => {
+                let Again { reader, parts: its_parts, view } = &mut **again;
+                // What is shown goes on meanwhile, but with nothing of another topic.
+                if self.reader.gone() != Some(Gone::All) {
+                    self.reader.poll(SHORT_POLL, observe)?;
+                }
+                reader.poll(POLL, &mut |record| take(record, its_parts, view))?;
+                if reader.caught_up() {
                     view.has_read_all();
+                    if view.needs_another_reading() && !view.knew_ranks() {
+                        let view = view.to_read_again();
+                        return self.read_again(view);
+                    }
                     mem::swap(&mut *lock(&runs), view);
+                    mem::swap(&mut self.reader, reader);
+                    mem::swap(&mut self.parts, its_parts);
                     self.has_read_all();
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Begins to read all of the topic into an empty view.
+    fn read_again(&mut self, view: RunView) -> Result<(), BrokerError> {
+        info!(gone = ?self.gone(), "the bundles topic is read again");
+        let reader = BundleReader::new(&self.config.kafka, &self.config.topics)?;
+        self.progress = Progress::Again(Box::new(Again { reader, parts: Parts::default(), view }));
+        self.began = self.clock.monotonic();
         Ok(())
     }
 
@@ -146,6 +169,7 @@ impl Feed {
     fn gone(&self) -> Option<Gone> {
         match &self.progress {
             Progress::Earlier(earlier) => self.reader.gone().or(earlier.gone()),
+            Progress::Again(again) => again.reader.gone(),
             _ => self.reader.gone(),
         }
     }

@@ -19,7 +19,7 @@ use crate::exit::{Code, Outcome};
 use crate::ids::{Partition, TopicPartition};
 use crate::report::{Report, RunView, ViewSettings};
 use crate::task::{CommitBatch, Counts, DeadLetter, PartitionTask};
-use crate::time::Clock;
+use crate::time::{Clock, Timestamp};
 
 /// The topic of a capture that names none.
 const UNKNOWN_TOPIC: &str = "capture";
@@ -99,6 +99,9 @@ pub fn run(args: &Args, settings: Settings, view: ViewSettings) -> Outcome {
         summary.push('\n');
         summary.push_str(&table::distributions(&run).to_string());
     }
+    if let Some(more @ 1..) = view.runs_not_shown() {
+        summary.push_str(&format!("\n{more} more runs are not shown: run.max_runs, or too many figures for one view"));
+    }
     if args.writes_to_stdout() {
         eprintln!("{summary}")
     } else {
@@ -144,6 +147,8 @@ struct Outputs {
     dead_letters: Option<Output>,
     report: Option<(Output, Report)>,
     with_payload: bool,
+    /// One time for all bundles: which runs are shown then rests on their names, and not on how fast they come.
+    written_at: Timestamp,
 }
 
 impl Outputs {
@@ -154,6 +159,7 @@ impl Outputs {
             dead_letters: create(&args.dead_letters)?,
             report: create(&args.report)?.map(|output| (output, Report::default())),
             with_payload: args.with_payload,
+            written_at: SystemClock::default().now(),
         })
     }
 
@@ -166,7 +172,7 @@ impl Outputs {
     ) -> anyhow::Result<()> {
         counts.merge(&batch.counts);
         for bundle in &batch.bundles {
-            view.observe(&bundle.json, SystemClock::default().now());
+            view.observe(&bundle.json, self.written_at);
             if let Some(output) = &mut self.bundles {
                 output.line(&bundle.json)?;
             }

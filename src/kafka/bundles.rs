@@ -62,6 +62,10 @@ pub struct BundleReader {
     began: BTreeMap<i32, i64>,
     /// The offset after the last record read, by partition.
     next: BTreeMap<i32, i64>,
+    /// The newest timestamp read, by partition.
+    newest: BTreeMap<i32, Timestamp>,
+    /// A timestamp that was read, and the offset that the broker has for it: as long as the partition is the same one.
+    marks: BTreeMap<i32, (Timestamp, i64)>,
     gone: Option<Gone>,
     denial: Denial,
 }
@@ -90,6 +94,8 @@ impl BundleReader {
             look_again: Deadline::after(Duration::ZERO),
             began: BTreeMap::new(),
             next: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            marks: BTreeMap::new(),
             gone: None,
             denial: Denial::default(),
         })
@@ -142,21 +148,28 @@ impl BundleReader {
                         }
                     } else {
                         self.next.insert(partition, message.offset() + 1);
-                        visit(BundleRecord {
-                            key: message.key().unwrap_or_default(),
-                            value: message.payload().unwrap_or_default(),
-                            written_at: Timestamp(message.timestamp().to_millis().unwrap_or_default()),
-                        });
+                        let written_at = Timestamp(message.timestamp().to_millis().unwrap_or_default());
+                        let newest = self.newest.entry(partition).or_insert(written_at);
+                        *newest = written_at.max(*newest);
+                        let (key, value) = (message.key().unwrap_or_default(), message.payload().unwrap_or_default());
+                        visit(BundleRecord { key, value, written_at });
                     }
                 }
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
                     self.denial.clear();
                     self.behind.remove(&partition);
                     if self.caught_up() {
+                        if self.marks.is_empty() {
+                            // What was read is known again before anybody is told of it.
+                            let _ = self.look_for_gone();
+                        }
                         return Ok(());
                     }
                 }
                 Some(Err(error)) => {
+                    if errors::is_unknown(&error) {
+                        self.gone = Some(Gone::All);
+                    }
                     return Err(match errors::consumption(&error, &self.topic, &self.group) {
                         BrokerError::RecordsLost(text) => {
                             self.gone = Some(Gone::All);
@@ -223,23 +236,39 @@ impl BundleReader {
 
     /// Compares what is there with what was read.
     fn look_for_gone(&mut self) -> Result<(), BrokerError> {
-        for (partition, begin) in self.offsets(Position::Beginning)? {
+        let assigned = || self.assigned.iter().copied();
+        let begins = self.offsets(assigned().map(|partition| (partition, Position::Beginning)))?;
+        let ends = self.offsets(assigned().map(|partition| (partition, Position::End)))?;
+        let at = |(partition, (time, _)): (&i32, &(Timestamp, i64))| (*partition, Position::Offset(time.0));
+        let marked = self.offsets(self.marks.iter().map(at))?;
+        let newest = self.newest.iter().filter(|(partition, _)| self.assigned.contains(partition));
+        let new_marks = self.offsets(newest.map(|(partition, time)| (*partition, Position::Offset(time.0))))?;
+
+        let is_before_end = |(partition, next): (&i32, &i64)| ends.get(partition).is_none_or(|end| next <= end);
+        let is_where_it_was = |(partition, (_, offset)): (&i32, &(Timestamp, i64))| {
+            let has_left = begins.get(partition).is_none_or(|begin| offset < begin);
+            has_left || marked.get(partition).is_none_or(|now| now == offset)
+        };
+        if !(self.next.iter().all(is_before_end) && self.marks.iter().all(is_where_it_was)) {
+            self.gone = Some(Gone::All);
+        }
+        for (partition, begin) in begins {
             if *self.began.entry(partition).or_insert(begin) < begin {
                 self.gone.get_or_insert(Gone::Some);
             }
         }
-        let ends = self.offsets(Position::End)?;
-        if ends.into_iter().any(|(partition, end)| self.next.get(&partition).is_some_and(|next| *next > end)) {
-            self.gone = Some(Gone::All);
-        }
+        self.marks = new_marks.into_iter().map(|(partition, at)| (partition, (self.newest[&partition], at))).collect();
         Ok(())
     }
 
-    /// Where each partition begins, or ends.
-    fn offsets(&self, at: Position) -> Result<Vec<(i32, i64)>, BrokerError> {
+    /// The offsets that the broker has for a time, which is written as an offset, or for the beginning or the end.
+    fn offsets(&self, of: impl Iterator<Item = (i32, Position)>) -> Result<BTreeMap<i32, i64>, BrokerError> {
         let mut list = TopicPartitionList::new();
-        for partition in &self.assigned {
-            list.add_partition_offset(&self.topic, *partition, at).map_err(lookup)?;
+        for (partition, at) in of {
+            list.add_partition_offset(&self.topic, partition, at).map_err(lookup)?;
+        }
+        if list.count() == 0 {
+            return Ok(BTreeMap::new());
         }
         // An answer of one broker for all of its partitions; the calls for watermarks ask for each.
         let found = self.client().offsets_for_times(list, LOOKUP_TIMEOUT).map_err(lookup)?;

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::time::Duration;
 
+use duplex_collector::time::Timestamp;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::{Offset, TopicPartitionList};
@@ -69,8 +71,16 @@ fn every_replica_shows_the_offline_reports_figures_of_two_runs_before_and_after_
 
 /// Writes bundles of a run, spread over the partitions, straight to the topic.
 fn write_bundles(deployment: &Deployment, run: &str, sessions: std::ops::Range<usize>) {
-    let (mut writer, topic, at) = (writer(deployment), deployment.topic("bundles"), expected::now());
-    for session in sessions {
+    let now = expected::now();
+    // Each a millisecond after the one before.
+    let at = |session| (run, session, now + Duration::from_millis(session as u64));
+    write_bundles_at(deployment, sessions.map(at));
+}
+
+/// Writes a bundle for each run, number of a session and time.
+fn write_bundles_at<'a>(deployment: &Deployment, bundles: impl Iterator<Item = (&'a str, usize, Timestamp)>) {
+    let (mut writer, topic) = (writer(deployment), deployment.topic("bundles"));
+    for (run, session, at) in bundles {
         let bundle = json!({
             "session_id": session.to_string(), "request_metrics": [],
             "session_metrics": {"stream_ttft_ms": session},
@@ -107,6 +117,36 @@ fn assert_same_as_one_that_has_just_begun(deployment: &Deployment, service: &Ser
 }
 
 #[test]
+fn runs_that_leave_and_come_back_are_the_same_on_every_replica_and_after_a_restart() {
+    let settings = [("DUPLEX_RUN__MAX_RUNS", "2")];
+    let deployment = deployment("leaving");
+    let service = deployment.start_ready("a", &settings);
+    Judge::of(&deployment, "bundles");
+    let now = expected::now();
+    let minutes = |minutes: u64| now - Duration::from_secs(60 * minutes);
+    // What a start reads first is of the last hours, so it takes `late` for the first to leave, and knows better in the end.
+    let began = [("early 1", 300), ("early 2", 300), ("early 3", 300), ("early 4", 300), ("late", 240), ("last", 180)];
+    let went_on = [("late", 50), ("early 4", 40), ("early 3", 30), ("early 2", 20), ("early 1", 10)];
+    let bundles = began.into_iter().chain(went_on).zip(0..);
+    write_bundles_at(&deployment, bundles.map(|((run, ago), session)| (run, session, minutes(ago))));
+
+    let shown = |service: &Service| {
+        let series = |(run, count): (&str, f64)| {
+            (format!("duplex_run_sessions{{model=\"all\",run=\"{run}\",window=\"all\"}}"), count)
+        };
+        sessions(service) == [("last", 1.0), ("late", 2.0)].map(series)
+            && service.metric("duplex_runs_not_shown") == Some(4.0)
+    };
+    until_true("the runs that began last are shown", || shown(&service));
+    let begun = deployment.start_ready("b", &settings);
+    assert!(shown(&begun), "{:?}", sessions(&begun));
+    assert_eq!(begun.run_gauges(), service.run_gauges());
+    assert!(begun.log().contains("the bundles topic is read again"), "{}", begun.log());
+    begun.terminate_well();
+    service.terminate_well();
+}
+
+#[test]
 fn bundles_that_are_deleted_leave_the_figures_of_every_replica() {
     let deployment = deployment("deleted");
     let service = deployment.start_ready("a", &[]);
@@ -128,13 +168,18 @@ fn bundles_that_are_deleted_leave_the_figures_of_every_replica() {
     service.terminate_well();
 }
 
-#[test]
-fn a_bundles_topic_that_is_made_anew_has_nothing_of_the_old_one_on_any_replica() {
-    let deployment = deployment("anew");
+/// Deletes the topic under a process that has read it, and makes another one with more bundles than the old one had: so no
+/// partition ends before what was read of it.
+fn made_anew(test: &str, is_suspended: bool) {
+    let deployment = deployment(test);
+    deployment.start_ready("a", &[]).terminate_well();
+    write_bundles(&deployment, "old", 0..20);
     let service = deployment.start_ready("a", &[]);
-    Judge::of(&deployment, "bundles");
-    write_bundles(&deployment, "old", 0..80);
-    until_true("all bundles are shown", || has(&service, "old", 80));
+    assert!(has(&service, "old", 20), "{:?}", sessions(&service));
+    if is_suspended {
+        service.signal("STOP");
+        until_true("the service stands still", || service.is_stopped());
+    }
 
     let (admin, runtime) = admin(&deployment);
     let (name, options) = (deployment.topic("bundles"), AdminOptions::new());
@@ -145,7 +190,18 @@ fn a_bundles_topic_that_is_made_anew_has_nothing_of_the_old_one_on_any_replica()
         let made = runtime.block_on(admin.create_topics([&topic], &options)).expect("the broker answers");
         made == [Ok(name.clone())]
     });
-    write_bundles(&deployment, "new", 100..130);
-    assert_same_as_one_that_has_just_begun(&deployment, &service, "new", 30);
+    write_bundles(&deployment, "new", 100..200);
+    service.signal("CONT");
+    assert_same_as_one_that_has_just_begun(&deployment, &service, "new", 100);
     service.terminate_well();
+}
+
+#[test]
+fn a_bundles_topic_that_is_made_anew_has_nothing_of_the_old_one_on_any_replica() {
+    made_anew("anew", false);
+}
+
+#[test]
+fn a_bundles_topic_that_was_made_anew_while_nobody_looked_is_known_by_its_records() {
+    made_anew("suspended", true);
 }

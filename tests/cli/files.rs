@@ -127,3 +127,20 @@ fn merging_into_what_is_no_report_exits_65_and_leaves_it_as_it_was() {
         "rows without an identity are appended"
     );
 }
+
+#[test]
+fn replay_of_many_runs_shows_some_of_them_the_same_every_time_and_says_how_many_it_does_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = path(&folder, "c.jsonl");
+    let record = |run: u32| {
+        let headers = serde_json::json!(["run_id", format!("run-{run:03}")]);
+        let payload = r#"{"type":"session.closed"}"#;
+        let record = serde_json::json!({"topic": "t", "partition": 0, "offset": run, "ts": 1_000, "headers": headers,
+                                        "key": run.to_string(), "payload": payload});
+        format!("{record}\n")
+    };
+    fs::write(&capture, (0..130).rev().map(record).collect::<String>()).expect("writes");
+    let shown = text(&run(&["replay", &capture]).stdout);
+    assert!(shown.contains("run-000") && shown.contains("run-099") && !shown.contains("run-100"), "{shown}");
+    assert!(shown.contains("\n30 more runs are not shown: "), "{shown}");
+}

@@ -100,7 +100,7 @@ fn a_state_takes_no_more_than_it_counts_as() {
 #[test]
 fn eight_scrapes_at_once_of_names_made_to_be_large_take_bounded_memory() {
     let Ok(what) = std::env::var(SCRAPE) else {
-        for what in ["/metrics identity", "/metrics gzip", "/report identity"] {
+        for what in ["/metrics identity", "/metrics gzip", "/report identity", "/status identity"] {
             let outcome =
                 outcome_of("eight_scrapes_at_once_of_names_made_to_be_large_take_bounded_memory", SCRAPE, what);
             let numbers: Vec<f64> = outcome.split(' ').map(|number| number.parse().expect("a number")).collect();
