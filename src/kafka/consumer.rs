@@ -227,7 +227,7 @@ impl crate::worker::Consumer for Consumer {
                     Position::Offset(offset) => Some(Offset(offset)),
                     _ => None,
                 };
-                let committed = CommittedOffset { offset, has_state: element.metadata() == offsets::HAS_STATE };
+                let committed = CommittedOffset { offset, has_state: offsets::has_state(element) };
                 let partition = Partition(element.partition());
                 let from = offset.map_or_else(|| self.beginning(client, partition, deadline), Ok)?;
                 Ok(Start { partition, committed, from })

@@ -2,6 +2,7 @@
 //! dies and the next one restores.
 
 mod decode;
+mod records;
 mod run_view;
 
 use std::collections::BTreeMap;
