@@ -162,6 +162,21 @@ impl Scene<'_> {
         assert!(self.service.ended().is_none(), "the service goes on");
         Seen { not_ready, flaps, goes_on }
     }
+
+    /// SIGTERM while no broker answers, in the midst of a commit; how long the end took. Another process goes on.
+    fn end_meanwhile(&mut self) -> Duration {
+        let cluster = &self.brokers.cluster;
+        let all = Kind::AllBrokers.brokers();
+        all.iter().for_each(|broker| cluster.signal(*broker, "STOP"));
+        until_true("a call is not answered", || self.service.status("/readyz") == Some(503));
+        let service = std::mem::replace(&mut self.service, self.deployment.start("b", &[]));
+        let (status, took) = service.terminate();
+        all.iter().for_each(|broker| cluster.signal(*broker, "CONT"));
+        self.brokers.await_leaders();
+        assert!(status.success(), "the service ended with {status}");
+        self.service.wait_until_ready();
+        took
+    }
 }
 
 /// Makes the internal topics exist.
@@ -246,8 +261,10 @@ fn outages_are_waited_through_told_within_ten_seconds_and_over_ten_seconds_after
     let service = deployment.start_ready("a", &[]);
     let mut scene = Scene { brokers: &brokers, deployment: &deployment, service };
     let outages = Size::chosen().outages;
-    let mut rows: Vec<_> = send_meanwhile(&deployment, || {
-        outages.iter().map(|outage| (*outage, true, scene.suffer(*outage, true))).collect()
+    let (mut rows, ended) = send_meanwhile(&deployment, || {
+        let rows: Vec<_> = outages.iter().map(|outage| (*outage, true, scene.suffer(*outage, true))).collect();
+        let ended = scene.end_meanwhile();
+        (rows, ended)
     });
     // What was sent is through.
     let expected = replayed(&deployment);
@@ -262,7 +279,7 @@ fn outages_are_waited_through_told_within_ten_seconds_and_over_ten_seconds_after
     let sessions = expected.bundles.keys().cloned().collect();
     let history = History { sessions: &sessions, bundles: &bundles, replayed: &expected.bundles };
     let verdict = history.verdict();
-    print(&rows, &verdict);
+    print(&rows, ended, &verdict);
     for (outage, has_traffic, seen) in &rows {
         let what = format!("{outage:?}, traffic {has_traffic}");
         assert!(seen.goes_on < GOES_ON_WITHIN, "{what}: went on after {:?}", seen.goes_on);
@@ -277,7 +294,7 @@ fn outages_are_waited_through_told_within_ten_seconds_and_over_ten_seconds_after
     assert_eq!(verdict, right, "{}", history.examples().join("\n"));
 }
 
-fn print(rows: &[(Outage, bool, Seen)], verdict: &Verdict) {
+fn print(rows: &[(Outage, bool, Seen)], ended: Duration, verdict: &Verdict) {
     let mut text = String::from(
         "outage | length | kind        | how     | traffic | not ready after | gauge | goes on after | reason\n",
     );
@@ -298,6 +315,7 @@ fn print(rows: &[(Outage, bool, Seen)], verdict: &Verdict) {
             goes_on.as_secs_f64(),
         );
     }
+    text += &format!("outage | SIGTERM without any broker: ended after {:.1} s\n", ended.as_secs_f64());
     let Verdict { sessions_in, bundles_out, lost, twice, different } = verdict;
     text += &format!(
         "outage | sessions in {sessions_in}, bundles out {bundles_out}, lost {lost}, twice {twice}, different {different}\n"

@@ -36,7 +36,7 @@ const SHORT: Size = Size {
     cuts: 6,
     silences: 1,
     predecessors: 2,
-    outages: &[outage(AllBrokers, Stopped, 5), outage(AllBrokers, Killed, 40), outage(Coordinator, Killed, 40)],
+    outages: &[outage(AllBrokers, Stopped, 5), outage(AllBrokers, Killed, 40), outage(Coordinator, Killed, 25)],
     silent_outages: &[],
 };
 
