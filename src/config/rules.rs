@@ -4,6 +4,8 @@ use tracing_subscriber::EnvFilter;
 
 /// Kafka's own bound on a topic's name.
 const TOPIC_CHARS: usize = 249;
+/// Of a process: a worker's slot comes behind it.
+const INSTANCE_CHARS: usize = 240;
 /// The bound on the names this service gives itself.
 const NAME_CHARS: usize = 249;
 
@@ -21,13 +23,13 @@ pub(super) fn group_id(text: &str) -> Result<(), String> {
     name(text)
 }
 
-/// A process's name within its group: a part of `transactional.id`, where "/" parts it from the others.
+/// A process's name within its group: a part of `transactional.id` and, with a worker's slot behind it, of a
+/// `group.instance.id`, of which brokers admit what they admit of a topic's name.
 pub(super) fn instance(text: &str) -> Result<(), String> {
-    name(text)?;
-    if text.contains('/') {
-        Err(r#"must have no "/", which parts it from the group in transactional.id"#.into())
-    } else {
+    if (1..=INSTANCE_CHARS).contains(&text.len()) && text.chars().all(is_legal) {
         Ok(())
+    } else {
+        Err(format!(r#"must be 1 to {INSTANCE_CHARS} of a-z, A-Z, 0-9, ".", "_", "-""#))
     }
 }
 
@@ -47,8 +49,7 @@ pub(super) fn run_id(text: &str) -> Result<(), String> {
 
 /// A topic's name, as brokers admit it.
 pub(super) fn topic_name(text: &str) -> Result<(), String> {
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if (1..=TOPIC_CHARS).contains(&text.len()) && text.chars().all(legal) && text != "." && text != ".." {
+    if (1..=TOPIC_CHARS).contains(&text.len()) && text.chars().all(is_legal) && text != "." && text != ".." {
         Ok(())
     } else {
         Err(format!(r#"must be 1 to {TOPIC_CHARS} of a-z, A-Z, 0-9, ".", "_", "-", and neither "." nor "..""#))
@@ -61,6 +62,11 @@ pub(super) fn log_filter(text: &str) -> Result<(), String> {
         Ok(_) => Ok(()),
         Err(_) => Err(r#"must be a log filter such as "info" or "info,duplex_collector=debug""#.to_owned()),
     }
+}
+
+/// Whether brokers admit it in a name.
+fn is_legal(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
 
 fn name(text: &str) -> Result<(), String> {
@@ -112,6 +118,10 @@ mod tests {
     #[test]
     fn names_are_not_empty_and_have_no_control_characters() {
         assert_eq!(group_id("duplex-collector"), Ok(()));
+        assert_eq!((instance("collector-0.a_b"), instance(&"x".repeat(240))), (Ok(()), Ok(())));
+        for bad in ["pod 0", "pod/0", "é", &"x".repeat(241)] {
+            assert!(instance(bad).is_err(), "{bad:?}");
+        }
         for bad in ["", " ", "a\n", "a\u{0}b", &"x".repeat(250)] {
             assert!(group_id(bad).is_err() && instance(bad).is_err() && run_id(bad).is_err(), "{bad:?}");
         }

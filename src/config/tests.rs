@@ -264,7 +264,7 @@ fn every_value_out_of_range_is_refused_with_what_it_must_be() {
     for (path, value, remedy) in [
         ("kafka.bootstrap_servers", "kafka", "must be a list of host:port"),
         ("kafka.group_id", "", "must be 1 to 249 characters"),
-        ("kafka.instance", " ", "must be 1 to 249 characters"),
+        ("kafka.instance", " ", "must be 1 to 240 of"),
         ("topics.events", "..", "must be 1 to 249 of"),
         ("topics.bundles", "a b", "must be 1 to 249 of"),
         ("topics.dead_letters", "", "must be 1 to 249 of"),

@@ -33,7 +33,7 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 const LEAST_LOOKUP: Duration = Duration::from_millis(500);
 /// Between two looks at a transaction that is not decided.
 const SETTLE_PAUSE: Duration = Duration::from_millis(20);
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A read that brings nothing for this long asks whether the broker answers: a reader that lost it says so only once.
 const SILENCE: Duration = Duration::from_secs(5);

@@ -35,7 +35,7 @@ const ABORT_TRY: Duration = Duration::from_millis(100);
 const LOG_PAUSE: Duration = Duration::from_millis(10);
 /// After its deadline a call that comes back at all has come back.
 const OWN_ANSWER: Duration = Duration::from_secs(1);
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// For a client that is replaced: the worker's loop waits.
 const REPLACE_TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -166,9 +166,11 @@ where
     /// When the last commit fails for good; its records are read again by the next owner.
     pub fn drain(&mut self) -> Result<(), WorkerError> {
         let committed = if self.connection.away().is_none() { self.commit() } else { Ok(()) };
+        // Nobody hears a member leave whose broker is away, and a commit may have taken half of the time.
+        let left = self.settings.drain_timeout / if self.connection.away().is_none() { 2 } else { 5 };
         let partitions = self.tasks.partitions();
         self.close(&partitions);
-        self.consumer.close(self.settings.drain_timeout / 2);
+        self.consumer.close(left);
         info!(partitions = partitions.len(), "worker drained");
         committed
     }

@@ -1,10 +1,13 @@
 //! A topic that falls silent: sessions end by the wall clock, once, and what comes after is late, restart or not.
 
+use std::time::Duration;
+
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use serde_json::Value;
 
 use crate::deployment;
-use crate::topics::{Judge, event, send_all};
-use crate::wait::until_true;
+use crate::topics::{Judge, config, event, send_all};
+use crate::wait::{PATIENCE, until_true};
 
 const SETTINGS: [(&str, &str); 1] = [("DUPLEX_SESSION__IDLE_TIMEOUT", "2s")];
 
@@ -35,4 +38,41 @@ fn a_session_that_fell_silent_ends_once_and_its_late_events_are_late_after_a_res
     // Their partitions are read in any order.
     keys.sort_unstable();
     assert_eq!(keys, ["s", "t"]);
+}
+
+#[test]
+fn events_behind_another_producers_open_transaction_are_no_silence_and_are_named() {
+    let deployment = deployment("undecided");
+    let service = deployment.start_ready("a", &[("DUPLEX_SESSION__IDLE_TIMEOUT", "5s")]);
+    let mut config = config(&deployment.bootstrap);
+    config.set("transactional.id", &deployment.name).set("partitioner", "murmur2_random");
+    let producer: BaseProducer = config.create().expect("a producer");
+    producer.init_transactions(PATIENCE).expect("it has no predecessor");
+    producer.begin_transaction().expect("it is registered");
+    send_all(&deployment, &[event("s", r#"{"type":"session.created"}"#)]);
+    let (topic, second) = (deployment.topic("events"), event("s", r#"{"type":"response.speak"}"#));
+    let (key, value) = (second.key.expect("a key"), second.value.expect("a value"));
+    let timestamp = second.timestamp.expect("a timestamp").0;
+    let record = BaseRecord::to(&topic).key(&key).payload(&value).timestamp(timestamp);
+    producer.send(record).map_err(|(error, _)| error).expect("it is queued");
+    until_true("it is on the broker", || {
+        producer.poll(Duration::from_millis(10));
+        producer.in_flight_count() == 0
+    });
+
+    until_true("the gauge shows it", || service.metric("duplex_partition_undecided_records") == Some(1.0));
+    // Twice the time of silence that ends a session.
+    until_true("readiness names it", || {
+        let (status, body) = service.get("/readyz").expect("the service answers");
+        status == 503 && body.contains("waits for an open transaction of another producer, since 10 s")
+    });
+    let mut judge = Judge::of(&deployment, "bundles");
+    assert_eq!(judge.read(), 0, "the session goes on");
+    assert!(service.metric("duplex_partition_lag_records") >= Some(1.0));
+    producer.commit_transaction(PATIENCE).expect("it is decided");
+    judge.read_until(1);
+    let bundle: Value = serde_json::from_slice(&judge.records[0].value).expect("JSON");
+    assert_eq!((&bundle["source"]["first_offset"], &bundle["source"]["last_offset"]), (&0.into(), &1.into()));
+    until_true("it is ready again", || service.status("/readyz") == Some(200));
+    service.terminate_well();
 }

@@ -131,7 +131,7 @@ proptest! {
                 let (mut parts, mut whole) = (Parts::default(), None);
                 for record in bundle.records(700) {
                     serde_json::from_slice::<serde_json::Value>(&record).expect("a part is JSON");
-                    whole = parts.take(b"k", &record).map(|whole| whole.into_owned());
+                    whole = parts.take(b"k", &record, Timestamp(0)).map(|(whole, _)| whole.into_owned());
                 }
                 prop_assert_eq!(whole.as_ref(), Some(&bundle.json));
             }

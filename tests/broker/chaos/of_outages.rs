@@ -74,6 +74,8 @@ impl Kind {
 struct Seen {
     /// From its begin until the service was not ready, with the gauge at that time and the reason.
     not_ready: Option<(Duration, Option<f64>, String)>,
+    /// Looks after that, and before the end, that found the gauge at 1: an alert would begin anew.
+    flaps: usize,
     /// From its end until a record was committed.
     goes_on: Duration,
 }
@@ -132,13 +134,14 @@ impl Scene<'_> {
             }
         }
         let began = Instant::now();
-        let mut not_ready = None;
+        let (mut not_ready, mut flaps) = (None, 0);
         while began.elapsed() < Duration::from_secs(seconds) {
             thread::sleep(Duration::from_millis(100));
             assert_eq!(self.service.status("/livez"), Some(200), "a broker that is away is waited for");
             let (status, body) = self.service.get("/readyz").expect("the service answers");
+            let gauge = self.service.metric("duplex_broker_connected");
+            flaps += usize::from(not_ready.is_some() && gauge != Some(0.0));
             if status != 200 && not_ready.is_none() {
-                let gauge = self.service.metric("duplex_broker_connected");
                 not_ready = Some((began.elapsed(), gauge, body.lines().next().unwrap_or_default().to_owned()));
             }
         }
@@ -157,7 +160,22 @@ impl Scene<'_> {
         let goes_on = back.elapsed();
         until_true("the service is ready again", || self.service.status("/readyz") == Some(200));
         assert!(self.service.ended().is_none(), "the service goes on");
-        Seen { not_ready, goes_on }
+        Seen { not_ready, flaps, goes_on }
+    }
+
+    /// SIGTERM while no broker answers, in the midst of a commit; how long the end took. Another process goes on.
+    fn end_meanwhile(&mut self) -> Duration {
+        let cluster = &self.brokers.cluster;
+        let all = Kind::AllBrokers.brokers();
+        all.iter().for_each(|broker| cluster.signal(*broker, "STOP"));
+        until_true("a call is not answered", || self.service.status("/readyz") == Some(503));
+        let service = std::mem::replace(&mut self.service, self.deployment.start("b", &[]));
+        let (status, took) = service.terminate();
+        all.iter().for_each(|broker| cluster.signal(*broker, "CONT"));
+        self.brokers.await_leaders();
+        assert!(status.success(), "the service ended with {status}");
+        self.service.wait_until_ready();
+        took
     }
 }
 
@@ -243,8 +261,10 @@ fn outages_are_waited_through_told_within_ten_seconds_and_over_ten_seconds_after
     let service = deployment.start_ready("a", &[]);
     let mut scene = Scene { brokers: &brokers, deployment: &deployment, service };
     let outages = Size::chosen().outages;
-    let mut rows: Vec<_> = send_meanwhile(&deployment, || {
-        outages.iter().map(|outage| (*outage, true, scene.suffer(*outage, true))).collect()
+    let (mut rows, ended) = send_meanwhile(&deployment, || {
+        let rows: Vec<_> = outages.iter().map(|outage| (*outage, true, scene.suffer(*outage, true))).collect();
+        let ended = scene.end_meanwhile();
+        (rows, ended)
     });
     // What was sent is through.
     let expected = replayed(&deployment);
@@ -259,14 +279,14 @@ fn outages_are_waited_through_told_within_ten_seconds_and_over_ten_seconds_after
     let sessions = expected.bundles.keys().cloned().collect();
     let history = History { sessions: &sessions, bundles: &bundles, replayed: &expected.bundles };
     let verdict = history.verdict();
-    print(&rows, &verdict);
+    print(&rows, ended, &verdict);
     for (outage, has_traffic, seen) in &rows {
         let what = format!("{outage:?}, traffic {has_traffic}");
         assert!(seen.goes_on < GOES_ON_WITHIN, "{what}: went on after {:?}", seen.goes_on);
         if Duration::from_secs(outage.seconds) > NOT_READY_WITHIN {
             let (after, gauge, _) = seen.not_ready.as_ref().unwrap_or_else(|| panic!("{what}: ready all the time"));
             assert!(*after < NOT_READY_WITHIN, "{what}: not ready after {after:?}");
-            assert_eq!(*gauge, Some(0.0), "{what}");
+            assert_eq!((*gauge, seen.flaps), (Some(0.0), 0), "{what}");
         }
     }
     let Verdict { sessions_in, .. } = verdict;
@@ -274,11 +294,11 @@ fn outages_are_waited_through_told_within_ten_seconds_and_over_ten_seconds_after
     assert_eq!(verdict, right, "{}", history.examples().join("\n"));
 }
 
-fn print(rows: &[(Outage, bool, Seen)], verdict: &Verdict) {
+fn print(rows: &[(Outage, bool, Seen)], ended: Duration, verdict: &Verdict) {
     let mut text = String::from(
         "outage | length | kind        | how     | traffic | not ready after | gauge | goes on after | reason\n",
     );
-    for (Outage { kind, how, seconds }, traffic, Seen { not_ready, goes_on }) in rows {
+    for (Outage { kind, how, seconds }, traffic, Seen { not_ready, goes_on, .. }) in rows {
         let (after, gauge, reason) = match not_ready {
             Some((after, gauge, reason)) => (
                 format!("{:.1} s", after.as_secs_f64()),
@@ -295,6 +315,7 @@ fn print(rows: &[(Outage, bool, Seen)], verdict: &Verdict) {
             goes_on.as_secs_f64(),
         );
     }
+    text += &format!("outage | SIGTERM without any broker: ended after {:.1} s\n", ended.as_secs_f64());
     let Verdict { sessions_in, bundles_out, lost, twice, different } = verdict;
     text += &format!(
         "outage | sessions in {sessions_in}, bundles out {bundles_out}, lost {lost}, twice {twice}, different {different}\n"

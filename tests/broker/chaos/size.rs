@@ -39,7 +39,7 @@ const SHORT: Size = Size {
     silences: 1,
     predecessors: 2,
     mixed_kills: 6,
-    outages: &[outage(AllBrokers, Stopped, 5), outage(AllBrokers, Killed, 40), outage(Coordinator, Killed, 40)],
+    outages: &[outage(AllBrokers, Stopped, 5), outage(AllBrokers, Killed, 40), outage(Coordinator, Killed, 25)],
     silent_outages: &[],
 };
 
