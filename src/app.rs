@@ -201,8 +201,9 @@ impl Service {
                 Ok((_, Ok(()))) => workers -= 1,
                 Ok((slot, Err(e))) => {
                     workers -= 1;
-                    error!(worker = slot, cause = %e, "worker ended");
-                    outcome = outcome.and(Err(failure(e)));
+                    let failure = failure(e, &self.config.kafka);
+                    error!(worker = slot, cause = %failure.error, "worker ended");
+                    outcome = outcome.and(Err(failure));
                     self.health.drain();
                     self.shutdown.request();
                 }
@@ -261,12 +262,19 @@ impl Seldom {
     }
 }
 
-fn failure(e: WorkerError) -> Failure {
+fn failure(e: WorkerError, kafka: &kafka::Settings) -> Failure {
     let code = match &e {
         WorkerError::Broker(BrokerError::RecordsLost(_)) => Code::RecordsLost,
         WorkerError::Broker(BrokerError::Misconfigured(_)) => Code::BadConfiguration,
         WorkerError::Restore { .. } | WorkerError::State { .. } => Code::StateUnusable,
         WorkerError::RestoreStalled(..) => Code::RestoreStalled,
+        WorkerError::Broker(BrokerError::Fenced(_)) => {
+            let kafka::Settings { group_id, instance, .. } = kafka;
+            return Code::Failed.because(anyhow!(
+                "{e}: a process that was started later has the same kafka.instance, \"{instance}\", in group \"{group_id}\"; \
+                 unless it was to take the place of this one, give each process an instance of its own"
+            ));
+        }
         WorkerError::Broker(_) => Code::Failed,
     };
     code.because(e)

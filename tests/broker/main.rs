@@ -7,6 +7,7 @@ mod chaos;
 mod cluster;
 mod dead_letters;
 mod expected;
+mod instances;
 mod many;
 mod offsets;
 mod operator;
