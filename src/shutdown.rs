@@ -102,7 +102,7 @@ mod tests {
     impl Signals for At {
         async fn next(&mut self) -> &'static str {
             self.0[0].as_mut().await;
-            self.0.remove(0);
+            drop(self.0.remove(0));
             "SIGTERM"
         }
     }

@@ -100,17 +100,22 @@ where
     /// Whether state and offset that are not of one commit may be so by themselves, when both are read again.
     ///
     /// A coordinator that has the end of a transaction and has not replicated it yet answers with the offset before it, as
-    /// if that were stable; where a broker is lost this takes as long as its replicas are waited for.
+    /// if that were stable; where a broker is lost this takes as long as its replicas are waited for. And a leader that
+    /// lacks tombstones may be followed by another.
     fn may_come_together(&mut self, start: Start, error: &RestoreError) -> bool {
         if self.may_have_moved(start) {
             return true;
         }
-        if fault::is_on(Fault::StopWhenApart) || !error.is_of_two_commits() {
+        let stops = match error {
+            RestoreError::Surplus { .. } => fault::is_on(Fault::StopWhenLeaderLags),
+            _ => fault::is_on(Fault::StopWhenApart),
+        };
+        if stops || !error.may_pass() {
             return false;
         }
         let now = self.clock.monotonic();
         let apart = self.apart.entry(start.partition).or_insert_with(|| {
-            warn!(partition = %start.partition, cause = %error, "state and offset are not of one commit, reading again");
+            warn!(partition = %start.partition, cause = %error, "state is not that of the committed offset, reading again");
             Apart { since: now, again_at: now }
         });
         apart.again_at = now + APART_PAUSE;
