@@ -138,9 +138,13 @@ impl Service {
             let now = self.clock.monotonic();
             self.observers.iter_mut().for_each(|observer| observer.polled(now));
             match kafka::check_topics(&self.config.kafka, &self.config.topics, self.is_demo, CHECK_TIMEOUT) {
-                Ok(()) => return Ok(true),
+                Ok(()) => {
+                    self.health.hindered_by(None);
+                    return Ok(true);
+                }
                 Err(e @ CheckError::Wrong(_)) => return Err(Code::BadConfiguration.because(e)),
                 Err(e @ CheckError::Unavailable { .. }) => {
+                    self.health.hindered_by(Some(e.to_string()));
                     if !self.shutdown.is_requested() && warned.is_due(now) {
                         warn!(cause = %e, "waiting for kafka");
                     }
