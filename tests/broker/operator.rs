@@ -49,7 +49,9 @@ impl<'a> Operator<'a> {
     pub fn lag(&self) -> Option<i64> {
         let ends = self.ends();
         let mut asked = TopicPartitionList::new();
-        ends.keys().for_each(|partition| drop(asked.add_partition(&self.deployment.topic("events"), *partition)));
+        for partition in ends.keys() {
+            asked.add_partition(&self.deployment.topic("events"), *partition);
+        }
         let committed = self.consumer().committed_offsets(asked, PATIENCE).expect("the broker answers");
         let lag = |element: &TopicPartitionListElem<'_>| match element.offset() {
             Offset::Offset(offset) => Some(ends[&element.partition()] - offset),
