@@ -141,9 +141,13 @@ impl Service {
             let Config { kafka, topics, .. } = &self.config;
             let checked = kafka::check_topics(kafka, topics, indivisible(&self.config), self.is_demo, CHECK_TIMEOUT);
             match checked {
-                Ok(limits) => return Ok(Some(limits)),
+                Ok(limits) => {
+                    self.health.hindered_by(None);
+                    return Ok(Some(limits));
+                }
                 Err(e @ CheckError::Wrong(_)) => return Err(Code::BadConfiguration.because(e)),
                 Err(e @ CheckError::Unavailable { .. }) => {
+                    self.health.hindered_by(Some(e.to_string()));
                     if !self.shutdown.is_requested() && warned.is_due(now) {
                         warn!(cause = %e, "waiting for kafka");
                     }

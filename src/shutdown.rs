@@ -1,11 +1,12 @@
 //! The way out: the first signal drains, the second forces.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::Instant;
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 /// One wish to end can come as several signals: a terminal and a supervisor both send it to a whole process group, and who
@@ -47,11 +48,10 @@ impl Shutdown {
     pub async fn on_signals(self, drain: impl FnOnce()) -> std::io::Result<()> {
         let mut signals = Both(signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let name = signals.next().await;
-        let first_at = Instant::now();
         info!(signal = name, "draining; a second signal ends at once");
         drain();
         self.request();
-        second(first_at, &mut signals).await;
+        second(&mut signals).await;
         warn!("second signal, ending at once: what is not committed is processed again");
         std::process::exit(FORCED);
     }
@@ -75,36 +75,46 @@ impl Signals for Both {
     }
 }
 
-/// Waits for the first signal that is not the same wish as the one before.
-async fn second(first_at: Instant, signals: &mut impl Signals) {
+/// Waits for the first signal that is not the same wish as the one that just came.
+async fn second(signals: &mut impl Signals) {
+    let mut is_over = pin!(sleep(ONE_WISH));
     loop {
-        signals.next().await;
-        if first_at.elapsed() >= ONE_WISH {
-            return;
+        tokio::select! {
+            biased;
+            () = &mut is_over => break,
+            _ = signals.next() => {}
         }
     }
+    signals.next().await;
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
+    use tokio::time::{Sleep, timeout};
+
     use super::*;
 
-    /// Signals, each so many milliseconds after the one before.
-    struct After(Vec<u64>);
+    /// Signals, each at its time.
+    struct At(Vec<Pin<Box<Sleep>>>);
 
-    impl Signals for After {
+    impl Signals for At {
         async fn next(&mut self) -> &'static str {
-            tokio::time::sleep(Duration::from_millis(self.0.remove(0))).await;
+            self.0[0].as_mut().await;
+            drop(self.0.remove(0));
             "SIGTERM"
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn signals_within_a_second_of_the_first_are_the_same_wish() {
-        for (pauses, forced_after) in [(vec![0, 10, 989, 1], 1_000), (vec![1_500], 1_500), (vec![999, 5_000], 5_999)] {
-            let first_at = Instant::now();
-            second(first_at, &mut After(pauses)).await;
-            assert_eq!(first_at.elapsed().as_millis(), forced_after);
+        for (signals_ms, forced_ms) in [(&[0, 10, 999, 1_001][..], 1_001), (&[1_500], 1_500), (&[999, 5_000], 5_000)] {
+            let ms = Duration::from_millis;
+            let mut signals = At(signals_ms.iter().map(|at| Box::pin(sleep(ms(*at)))).collect());
+            let mut forced = pin!(second(&mut signals));
+            assert!(timeout(ms(forced_ms - 1), &mut forced).await.is_err(), "{signals_ms:?}");
+            assert!(timeout(ms(2), &mut forced).await.is_ok(), "{signals_ms:?}");
         }
     }
 }

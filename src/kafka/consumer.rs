@@ -94,7 +94,9 @@ impl Consumer {
 
     fn names(&self, partitions: &[Partition]) -> TopicPartitionList {
         let mut list = TopicPartitionList::new();
-        partitions.iter().for_each(|partition| drop(list.add_partition(&self.topic, partition.0)));
+        for partition in partitions {
+            list.add_partition(&self.topic, partition.0);
+        }
         list
     }
 

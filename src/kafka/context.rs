@@ -75,8 +75,9 @@ pub(super) fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
 
 /// One error of a client as a whole, such as a broker that can't be reached.
 pub(super) fn log_error(error: &KafkaError, reason: &str) {
-    // The end of a partition is no error.
-    if matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::PartitionEOF)) {
+    // The end of a partition is no error. That "2/1 brokers are down" counts connections, not brokers: those that wait for
+    // them say so, and each connection says why it failed.
+    if matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::PartitionEOF | RDKafkaErrorCode::AllBrokersDown)) {
         return;
     }
     let reason = without_thread(reason);

@@ -12,6 +12,7 @@ mod consumer;
 mod context;
 mod dead_letters;
 mod denial;
+mod durability;
 mod embedded;
 mod errors;
 mod group;

@@ -1,7 +1,7 @@
 //! What to do about what a broker refuses, by what librdkafka says of it.
 
 /// What librdkafka's texts contain, and what a person can do. The first that fits counts.
-const REMEDIES: [(&[&str], &str); 8] = [
+const REMEDIES: [(&[&str], &str); 9] = [
     // It does not tell which of the three.
     (
         &["certificate verify failed"],
@@ -35,6 +35,11 @@ const REMEDIES: [(&[&str], &str); 8] = [
          \"sasl_ssl\"",
     ),
     (&["to transaction: Broker: Topic authorization failed"], "the principal needs Write on this topic"),
+    (
+        &["Consumer group session timed out"],
+        "the group's coordinator was out of reach for session.timeout.ms, so the group takes this member for gone; it joins \
+         again by itself, and what was not committed is read again",
+    ),
 ];
 
 /// What librdkafka says, and the remedy where it is known.
@@ -61,6 +66,9 @@ mod tests {
         let closed =
             "ssl://b:1/bootstrap: Disconnected: SSL connection closed by peer (after 1ms in state SSL_HANDSHAKE)";
         assert!(explained(closed).contains("speaks no TLS"), "{}", explained(closed));
+        let silent = "Consumer group session timed out (in join-state steady) after 45352 ms without a successful response \
+                      from the group coordinator (broker 1, last error was Success): revoking assignment and rejoining group";
+        assert!(explained(silent).ends_with("is read again"), "{}", explained(silent));
         assert_eq!(explained("Connect failed (after 1ms)"), "Connect failed (after 1ms)");
     }
 }

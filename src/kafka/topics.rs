@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigEntry, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::error::{IsError, KafkaError, RDKafkaErrorCode as Code};
 use thiserror::Error;
@@ -15,9 +15,9 @@ use tracing::{debug, info, warn};
 use super::client::Deadline;
 use super::context::Logging;
 use super::probe::Probe;
-use super::properties;
 use super::record_limits::{Indivisible, RecordLimits};
 use super::settings::{Settings, Topics};
+use super::{durability, properties};
 
 /// Time that a question to a broker needs at most, if it is to be answered at all.
 const LAST_TRY: Duration = Duration::from_secs(1);
@@ -143,6 +143,7 @@ pub fn check_topics(
     let partitions = |topic: &str| found.get(topic).copied().flatten().unwrap_or(0);
     let mut problems = Vec::new();
     let mut limits = RecordLimits::unasked(settings);
+    let mut wanting = Vec::new();
     let (events, changelog) = (partitions(&topics.events), partitions(&topics.changelog));
     if events != changelog {
         problems.push(TopicProblem::Partitions {
@@ -160,7 +161,17 @@ pub fn check_topics(
             );
         }
         Some(admin) => {
-            problems.extend(cleanup_problem(settings, topics, &admin, deadline)?);
+            match describe_changelog(settings, topics, &admin, deadline)? {
+                Ok(config) => {
+                    let brokers = replicas(topics, &probe, deadline, &mut wanting)?;
+                    wanting.extend(durability::of_changelog(&topics.changelog, brokers, &config));
+                    problems.extend(judge_policy(
+                        &topics.changelog,
+                        config.get("cleanup.policy").map_or("", String::as_str),
+                    ));
+                }
+                Err(reason) => problems.push(TopicProblem::Undescribed { topic: topics.changelog.clone(), reason }),
+            }
             limits = RecordLimits::ask(settings, topics, &admin, deadline);
             problems.extend(limits.problems(topics, indivisible));
         }
@@ -168,7 +179,27 @@ pub fn check_topics(
             warn!(topic = topics.changelog, "cleanup.policy is not checked: it can't be asked for with OAUTHBEARER")
         }
     }
-    wrong(problems).map(|()| limits)
+    wrong(problems)?;
+    wanting.iter().for_each(|text| warn!("{text}"));
+    Ok(limits)
+}
+
+/// The number of brokers; adds what is wanting in the replicas of the topics.
+fn replicas(
+    topics: &Topics,
+    probe: &Probe,
+    deadline: Deadline,
+    wanting: &mut Vec<String>,
+) -> Result<usize, CheckError> {
+    let metadata = probe.metadata(deadline.remaining().max(Duration::from_millis(100)))?;
+    let of = |name: &str| {
+        let topic = metadata.topics().iter().find(|topic| topic.name() == name);
+        topic.and_then(|topic| topic.partitions().iter().map(|partition| partition.replicas().len()).min())
+    };
+    let known = names(topics).into_iter().filter_map(|(_, name)| of(name).map(|replicas| (name, replicas))).collect();
+    let brokers = metadata.brokers().len();
+    wanting.extend(durability::of_replicas(brokers, &known));
+    Ok(brokers)
 }
 
 /// The client for what only an admin client can do; none where it could never log in.
@@ -276,33 +307,30 @@ fn create(
     wrong(problems)
 }
 
-fn cleanup_problem(
+/// The changelog's configuration, or why there is none in the answer.
+fn describe_changelog(
     settings: &Settings,
     topics: &Topics,
     admin: &AdminClient<Logging>,
     deadline: Deadline,
-) -> Result<Option<TopicProblem>, CheckError> {
+) -> Result<Result<BTreeMap<String, String>, String>, CheckError> {
     let topic = &topics.changelog;
-    let mut described = cleanup_policy(settings, topic, admin, deadline)?;
+    let mut described = describe(settings, topic, admin, deadline)?;
     // A new topic needs a moment to be known to every broker. One that does not know it describes nothing, and says no
     // more than one that may not tell. The last try is to have the time for an answer.
     while described.is_err() && deadline.remaining() > LAST_TRY {
         thread::sleep(Duration::from_millis(50));
-        described = cleanup_policy(settings, topic, admin, deadline)?;
+        described = describe(settings, topic, admin, deadline)?;
     }
-    Ok(match described {
-        Ok(policy) => judge_policy(topic, &policy),
-        Err(reason) => Some(TopicProblem::Undescribed { topic: topic.clone(), reason }),
-    })
+    Ok(described)
 }
 
-/// The changelog's `cleanup.policy`, or why there is none in the answer.
-fn cleanup_policy(
+fn describe(
     settings: &Settings,
     topic: &str,
     admin: &AdminClient<Logging>,
     deadline: Deadline,
-) -> Result<Result<String, String>, CheckError> {
+) -> Result<Result<BTreeMap<String, String>, String>, CheckError> {
     let options = AdminOptions::new().request_timeout(Some(deadline.remaining()));
     let resource = [ResourceSpecifier::Topic(topic)];
     let described = block_on(admin.describe_configs(&resource, &options), deadline)
@@ -311,8 +339,9 @@ fn cleanup_policy(
         .map_err(|error| unavailable(settings, &error))?;
     Ok(match described.into_iter().next() {
         Some(Ok(resource)) => {
-            let policy = resource.get("cleanup.policy").and_then(|entry| entry.value.clone());
-            policy.ok_or_else(|| "no cleanup.policy".into())
+            let value = |entry: ConfigEntry| entry.value.map(|value| (entry.name, value));
+            let config: BTreeMap<_, _> = resource.entries.into_iter().filter_map(value).collect();
+            if config.contains_key("cleanup.policy") { Ok(config) } else { Err("no cleanup.policy".into()) }
         }
         Some(Err(code)) => Err(code.to_string()),
         None => Err("no answer".into()),

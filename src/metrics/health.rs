@@ -21,6 +21,8 @@ pub struct Health(Arc<Shared>);
 struct Shared {
     workers: RwLock<Vec<Arc<Mutex<WorkerHealth>>>>,
     awaits_run_view: AtomicBool,
+    /// Why the workers can't begin.
+    hindrance: Mutex<Option<String>>,
     is_draining: AtomicBool,
 }
 
@@ -49,6 +51,11 @@ impl Health {
         self.0.awaits_run_view.store(false, Ordering::Relaxed);
     }
 
+    /// Before the workers begin: why they can't, as far as is known.
+    pub fn hindered_by(&self, why: Option<String>) {
+        *self.0.hindrance.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
     /// The process is about to end: not ready any more.
     pub fn drain(&self) {
         self.0.is_draining.store(true, Ordering::Relaxed);
@@ -64,6 +71,11 @@ impl Health {
         let (mut restoring, mut undecided) = (Vec::new(), Vec::new());
         if self.0.is_draining.load(Ordering::Relaxed) {
             against.push("draining".to_owned());
+        }
+        if let Some(why) = &*self.0.hindrance.lock().unwrap_or_else(PoisonError::into_inner) {
+            // Nothing else that is not so yet has another cause.
+            against.push(why.clone());
+            return Probe { passes: false, lines: against };
         }
         if workers.is_empty() {
             against.push("no worker has started".to_owned());
@@ -186,6 +198,20 @@ mod tests {
     #[test]
     fn a_process_without_workers_is_not_ready() {
         assert_eq!(Health::new().readiness(START), fails(&["no worker has started"]));
+    }
+
+    #[test]
+    fn what_keeps_the_workers_from_their_beginning_is_the_only_reason() {
+        let health = Health::new();
+        health.await_run_view();
+        let worker = health.add_worker(START);
+        health.hindered_by(Some("no way into kafka".into()));
+        assert_eq!(health.readiness(START), fails(&["no way into kafka"]));
+        health.drain();
+        assert_eq!(health.readiness(START), fails(&["draining", "no way into kafka"]));
+        health.hindered_by(None);
+        lock(&worker).told_away(None);
+        assert!(!health.readiness(START).lines.contains(&"no way into kafka".to_owned()));
     }
 
     #[test]

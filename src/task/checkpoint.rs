@@ -78,16 +78,23 @@ pub enum RestoreError {
          group's offset by hand, which loses the sessions that were open"
     )]
     Incomplete { what: &'static str, expected: u64, found: u64 },
+    #[error(
+        "the changelog has {found} {what} where its last commit had {expected}: its leader lacks tombstones, as a replica does \
+         that was away for longer than the changelog's delete.retention.ms. The other replicas have the whole state: make one \
+         of them the leader (restart the leader's broker, or kafka-leader-election.sh) and start again, which loses nothing; \
+         then raise delete.retention.ms above the longest absence of a broker"
+    )]
+    Surplus { what: &'static str, expected: u64, found: u64 },
     #[error("{what}: {source}")]
     Snapshot { what: &'static str, source: SnapshotError },
 }
 
 impl RestoreError {
-    /// Whether the changelog and the group's offset were perhaps only read at different times: the one is of a later commit
-    /// of this program than the other.
+    /// Whether another look may find another state: the changelog and the group's offset were perhaps only read at different
+    /// times, for the one is of a later commit of this program than the other; or another replica may become the leader.
     #[must_use]
-    pub fn is_of_two_commits(&self) -> bool {
-        matches!(self, Self::OffsetsLost(_) | Self::Disagrees { has_state: true, .. })
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::OffsetsLost(_) | Self::Disagrees { has_state: true, .. } | Self::Surplus { .. })
     }
 }
 
@@ -141,8 +148,11 @@ impl ChangelogState {
             ("open sessions", checkpoint.open_sessions, count(self.heads.len())),
             ("finished sessions", checkpoint.closed_sessions, count(self.closed.len())),
         ] {
-            if expected != found {
+            if expected > found {
                 return Err(RestoreError::Incomplete { what, expected, found });
+            }
+            if expected < found {
+                return Err(RestoreError::Surplus { what, expected, found });
             }
         }
         Ok(())
@@ -247,6 +257,17 @@ mod tests {
             assert_eq!(refused, Err(RestoreError::Incomplete { what, expected, found }));
         }
         assert_eq!(without(&["checkpoint"]).check_exactly_once(ours(7)), Err(RestoreError::ChangelogLost(Offset(7))));
+    }
+
+    #[test]
+    fn a_changelog_that_lacks_tombstones_is_refused_and_may_pass() {
+        let mut state = without(&[]);
+        state.apply(b"Sgone", Some(b"head")).expect("our own entry");
+        let refused = state.check_exactly_once(ours(7)).expect_err("it has a session too many");
+        assert_eq!(refused, RestoreError::Surplus { what: "open sessions", expected: 2, found: 3 });
+        assert!(refused.may_pass() && refused.to_string().contains("make one of them the leader"));
+        let damaged = without(&["a"]).check_exactly_once(ours(7)).expect_err("it lacks a session");
+        assert!(!damaged.may_pass(), "no look brings back what was deleted");
     }
 
     #[test]

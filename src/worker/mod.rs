@@ -4,7 +4,6 @@
 
 mod backoff;
 mod commit;
-mod committing;
 mod connection;
 mod error;
 mod ports;

@@ -11,16 +11,16 @@ use super::backoff::Backoff;
 use super::commit::commit;
 use super::connection::{Call, Connection};
 use super::error::WorkerError;
-use super::ports::{
-    BrokerError, ChangelogReader, Consumer, Observer, Polled, Producer, RestoreProgress, Start, TaskState,
-};
+use super::ports::{BrokerError, ChangelogReader, Consumer, Observer, Polled, Producer, TaskState};
 use super::settings::Settings;
-use super::tasks::{Restoring, Tasks};
+use super::tasks::Tasks;
 use crate::collector;
 use crate::fault::{self, Fault};
 use crate::ids::Partition;
-use crate::task::RestoreError;
 use crate::time::Clock;
+
+mod committing;
+mod restore;
 
 /// Records taken in one round at most, so that commits and revocations are not kept waiting.
 const MAX_RECORDS_A_ROUND: usize = 2_000;
@@ -31,39 +31,33 @@ const MAX_ERRORS_A_ROUND: usize = 32;
 const MAX_PENDING_BYTES: usize = 32 << 20;
 /// The longest a poll waits.
 const MAX_POLL: Duration = Duration::from_millis(100);
-/// How long one round may read a changelog.
-const RESTORE_BUDGET: Duration = Duration::from_millis(50);
 /// How long one look for committed offsets may take; they wait for the transactions of a former owner.
 const COMMITTED_TIMEOUT: Duration = Duration::from_secs(1);
 /// Messages that repeat while something is out of reach are said once in this time.
 const REPEAT_WARNING: Duration = Duration::from_secs(5);
 /// After the broker was out of reach, time passes for silent partitions once it has been back for this long.
 const SETTLE_AFTER_RECONNECT: Duration = Duration::from_secs(2);
-/// Before a changelog that could not be read is read again.
-const RESTORE_PAUSE: Duration = Duration::from_secs(1);
-/// Before state and offset that are not of one commit are read again.
-const APART_PAUSE: Duration = Duration::from_secs(1);
 /// Lag is told this often.
 const LAG_INTERVAL: Duration = Duration::from_millis(500);
 
 /// One worker thread: a member of the group, its producer, its tasks.
 pub struct Worker<C, P, L, O, K> {
-    pub(super) consumer: C,
-    pub(super) producer: P,
+    consumer: C,
+    producer: P,
     changelog: L,
-    pub(super) observer: O,
-    pub(super) clock: K,
-    pub(super) settings: Settings,
-    pub(super) tasks: Tasks,
+    observer: O,
+    clock: K,
+    settings: Settings,
+    tasks: Tasks,
     /// Given by the group, not yet accepted: their committed offsets are still to be learnt.
-    pub(super) unaccepted: BTreeSet<Partition>,
+    unaccepted: BTreeSet<Partition>,
     apart: BTreeMap<Partition, Apart>,
     /// After commits that failed.
-    pub(super) backoff: Backoff,
-    pub(super) connection: Connection,
+    backoff: Backoff,
+    connection: Connection,
     /// What the observer was told of it last.
     told_away: Option<Option<String>>,
-    pub(super) committed_at: Duration,
+    committed_at: Duration,
     lag_told_at: Duration,
     warned_at: Option<Duration>,
 }
@@ -282,7 +276,7 @@ where
     }
 
     /// Drops tasks, with whatever they have not committed.
-    pub(super) fn close(&mut self, partitions: &[Partition]) {
+    fn close(&mut self, partitions: &[Partition]) {
         for partition in self.tasks.drop_all(partitions) {
             self.changelog.close(partition);
             self.observer.task(partition, TaskState::Closed, 0);
@@ -310,117 +304,6 @@ where
         Ok(())
     }
 
-    fn restore(&mut self) -> Result<(), WorkerError> {
-        let now = self.clock.monotonic();
-        let mut read = Vec::new();
-        let mut unreachable = None;
-        let budget = RESTORE_BUDGET / u32::try_from(self.tasks.restoring().count()).unwrap_or(1).max(1);
-        for restoring in self.tasks.restoring() {
-            if restoring.again_at > now {
-                continue;
-            }
-            let partition = restoring.start.partition;
-            let failed = |source| WorkerError::Restore { partition, source };
-            // Nobody can read while the broker is away, and a new process could not either. One that is away is waited for
-            // in one call a round: the loop goes on, and another partition has the next try.
-            let pauses = |restoring: &mut Restoring| {
-                restoring.progressed_at = now;
-                restoring.again_at = self.clock.monotonic() + RESTORE_PAUSE;
-            };
-            if !restoring.is_open {
-                if let Err(e) = self.changelog.open(partition) {
-                    pauses(restoring);
-                    unreachable = Some(e);
-                    break;
-                }
-                restoring.is_open = true;
-            }
-            let before = restoring.records;
-            let mut applied = Ok(());
-            let (state, records) = (&mut restoring.state, &mut restoring.records);
-            let progress = self.changelog.read(partition, budget, &mut |key, value| {
-                *records += 1;
-                if applied.is_ok() {
-                    applied = state.apply(key, value);
-                }
-            });
-            applied.map_err(failed)?;
-            if restoring.records > before {
-                restoring.progressed_at = now;
-                self.connection.succeeded(Call::Restore);
-                self.observer.task(partition, TaskState::Restoring, restoring.records);
-            }
-            match progress {
-                Ok(RestoreProgress::Done) => {
-                    self.connection.succeeded(Call::Restore);
-                    read.push((restoring.start, restoring.records, restoring.overtaken));
-                }
-                Ok(RestoreProgress::Restoring { left }) => {
-                    self.observer.restoring(partition, left);
-                    if now.saturating_sub(restoring.progressed_at) >= self.settings.restore_timeout {
-                        return Err(WorkerError::RestoreStalled(partition, self.settings.restore_timeout));
-                    }
-                }
-                Err(e) => {
-                    pauses(restoring);
-                    unreachable = Some(e);
-                    break;
-                }
-            }
-        }
-        for (start, records, overtaken) in read {
-            let partition = start.partition;
-            self.changelog.close(partition);
-            let guarantee = self.settings.processing_guarantee;
-            if let Err(source) = self.tasks.start(partition, guarantee, self.consumer.topic_id().as_ref()) {
-                if fault::is_on(Fault::StopWhenOvertaken) || !self.may_come_together(start, &source) {
-                    return Err(WorkerError::Restore { partition, source });
-                }
-                self.consumer.unassign(&[partition])?;
-                self.unaccepted.insert(partition);
-                continue;
-            }
-            if overtaken && !fault::is_on(Fault::ForgetSlippedRecord) {
-                self.consumer.unassign(&[partition])?;
-                self.consumer.assign(&[start])?;
-            }
-            self.apart.remove(&partition);
-            self.consumer.resume(partition)?;
-            self.observer.task(partition, TaskState::Running, records);
-            self.observer.restored(partition, self.tasks.state_size_of(partition));
-            info!(%partition, records, from = start.from.0, "task restored");
-        }
-        unreachable.map_or(Ok(()), |e| self.passes(Call::Restore, e))
-    }
-
-    /// Whether state and offset that are not of one commit may be so by themselves, when both are read again.
-    ///
-    /// A coordinator that has the end of a transaction and has not replicated it yet answers with the offset before it, as
-    /// if that were stable; where a broker is lost this takes as long as its replicas are waited for.
-    fn may_come_together(&mut self, start: Start, error: &RestoreError) -> bool {
-        if self.may_have_moved(start) {
-            return true;
-        }
-        if fault::is_on(Fault::StopWhenApart) || !error.is_of_two_commits() {
-            return false;
-        }
-        let now = self.clock.monotonic();
-        let apart = self.apart.entry(start.partition).or_insert_with(|| {
-            warn!(partition = %start.partition, cause = %error, "state and offset are not of one commit, reading again");
-            Apart { since: now, again_at: now }
-        });
-        apart.again_at = now + APART_PAUSE;
-        now.saturating_sub(apart.since) < self.settings.restore_timeout
-    }
-
-    /// Whether a partition was perhaps committed since its restore began: then another member has it, this one has not
-    /// heard so yet, and its offset and its changelog are of different times.
-    fn may_have_moved(&mut self, start: Start) -> bool {
-        self.consumer
-            .committed(&[start.partition], COMMITTED_TIMEOUT)
-            .map_or(true, |now| now.iter().any(|now| now.committed != start.committed))
-    }
-
     /// As [`retriable`], and takes note of what failed.
     fn passes(&mut self, call: Call, e: BrokerError) -> Result<(), WorkerError> {
         if matches!(e, BrokerError::Retriable(_)) {
@@ -437,7 +320,7 @@ where
     }
 
     /// Nothing of a topic that took the place of another goes into the other one's state.
-    pub(super) fn check_topic(&mut self) -> Result<(), WorkerError> {
+    fn check_topic(&mut self) -> Result<(), WorkerError> {
         let Some(topic) = self.consumer.topic_id() else { return Ok(()) };
         self.tasks.are_of(&topic).map_err(|(partition, source)| WorkerError::State { partition, source })
     }

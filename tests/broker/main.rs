@@ -38,7 +38,7 @@ use cluster::Cluster;
 use expected::{assert_same_bytes, each_once, gauges_of, golden_values, replayed};
 use service::{Deployment, Service};
 use topics::{Judge, create_topics, send, send_all, writer};
-use wait::{PATIENCE, until_true};
+use wait::{PATIENCE, until, until_true};
 
 /// Sessions of the golden capture.
 const CAPTURED: usize = 156;
@@ -261,11 +261,15 @@ fn a_broker_that_is_not_there_is_waited_for() {
 
     let mut service = deployment.start("a", &[]);
     until_true("the service answers", || service.status("/livez").is_some());
+    let why = until("readiness says what is waited for", || {
+        service.get("/readyz").map(|(_, body)| body).filter(|body| body.starts_with("no way into kafka at "))
+    });
+    assert!(why.contains("Connection refused") && why.lines().count() == 1, "{why}");
     let began = Instant::now();
     let lines_before = service.log().lines().count();
     while began.elapsed() < WATCHED {
         assert_eq!(service.status("/livez"), Some(200));
-        assert_eq!(service.status("/readyz"), Some(503));
+        assert_eq!(service.get("/readyz"), Some((503, why.clone())));
         thread::sleep(Duration::from_millis(250));
     }
     let log = service.log();

@@ -49,7 +49,9 @@ impl<'a> Operator<'a> {
     pub fn lag(&self) -> Option<i64> {
         let ends = self.ends();
         let mut asked = TopicPartitionList::new();
-        ends.keys().for_each(|partition| drop(asked.add_partition(&self.deployment.topic("events"), *partition)));
+        for partition in ends.keys() {
+            asked.add_partition(&self.deployment.topic("events"), *partition);
+        }
         let committed = self.consumer().committed_offsets(asked, PATIENCE).expect("the broker answers");
         let lag = |element: &TopicPartitionListElem<'_>| match element.offset() {
             Offset::Offset(offset) => Some(ends[&element.partition()] - offset),
@@ -96,10 +98,10 @@ impl<'a> Operator<'a> {
             // Its checkpoint and the marker of its transaction.
             list.add_partition_offset(&changelog, partition, Offset::Offset(end - 2)).expect("an offset");
         }
-        self.set_cleanup_policy("delete");
+        self.configure_changelog(&[("cleanup.policy", "delete")]);
         let deleted = self.runtime.block_on(self.admin().delete_records(&list, &AdminOptions::new()));
         deleted.expect("records can be deleted");
-        self.set_cleanup_policy("compact");
+        self.configure_changelog(&[("cleanup.policy", "compact")]);
     }
 
     pub fn write_checkpoint_of_a_newer_release(&self) {
@@ -110,11 +112,13 @@ impl<'a> Operator<'a> {
         producer.flush(PATIENCE).expect("the record is delivered");
     }
 
-    fn set_cleanup_policy(&self, policy: &str) {
+    /// Sets properties of the changelog; the others go back to their defaults.
+    pub fn configure_changelog(&self, properties: &[(&str, &str)]) {
         let changelog = self.deployment.topic("changelog");
-        let alter = AlterConfig::new(ResourceSpecifier::Topic(&changelog)).set("cleanup.policy", policy);
+        let alter = AlterConfig::new(ResourceSpecifier::Topic(&changelog));
+        let alter = properties.iter().fold(alter, |alter, (name, value)| alter.set(name, value));
         let altered = self.runtime.block_on(self.admin().alter_configs([&alter], &AdminOptions::new()));
-        altered.expect("the broker answers").remove(0).expect("the policy can be set");
+        altered.expect("the broker answers").remove(0).expect("the property can be set");
     }
 
     pub fn delete_topic(&self, kind: &str) {

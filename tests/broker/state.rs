@@ -66,3 +66,18 @@ fn a_state_that_is_lost_or_of_another_offset_stops_the_service_and_its_remedies_
     operator.write_checkpoint_of_a_newer_release();
     assert_refused(&deployment, &[], "snapshot version 255 is not known to this release");
 }
+
+#[test]
+fn what_the_promise_rests_on_and_is_wanting_is_said_at_start() {
+    let deployment = deployment("wanting");
+    deployment.start_ready("a", &[]).terminate_well();
+    let operator = Operator::of(&deployment);
+    // In one step, for each sets the others back.
+    operator.configure_changelog(&[("cleanup.policy", "compact"), ("delete.retention.ms", "60000")]);
+    let service = deployment.start_ready("a", &[]);
+    let log = service.log();
+    service.terminate_well();
+    assert_eq!(log.matches("the cluster has one broker").count(), 1, "{log}");
+    assert!(log.contains("delete.retention.ms=60000"), "{log}");
+    assert!(!log.contains("min.insync.replicas"), "one broker is one warning\n{log}");
+}

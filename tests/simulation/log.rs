@@ -51,6 +51,8 @@ pub struct Log {
     /// First offset of each transaction that has no marker here.
     open: BTreeMap<TransactionId, i64>,
     aborted: BTreeSet<TransactionId>,
+    /// Tombstones that the leader lacks, until this time.
+    lacking: (BTreeSet<i64>, u64),
 }
 
 impl Log {
@@ -99,6 +101,24 @@ impl Log {
         let stable = self.stable_end();
         let decided = self.entries[start..].iter().take_while(move |entry| entry.offset < stable);
         decided.filter_map(visible).filter(|record| record.transaction.is_none_or(|id| !self.aborted.contains(&id)))
+    }
+
+    /// A replica leads until then that was away while the others' cleaners took the tombstones along with what they delete,
+    /// and which has all that they delete.
+    pub fn lack_tombstones(&mut self, until: u64) {
+        let tombstones = self.read(0).filter(|record| record.value.is_none()).map(|record| record.offset).collect();
+        self.lacking = (tombstones, until);
+    }
+
+    /// What the leader of this time gives of [`Self::read`].
+    pub fn read_of_leader(&self, from: i64, now: u64) -> impl Iterator<Item = Visible<'_>> {
+        let (tombstones, until) = &self.lacking;
+        self.read(from).filter(move |record| now >= *until || !tombstones.contains(&record.offset))
+    }
+
+    /// Until when the leader lacks tombstones.
+    pub fn lacks_until(&self) -> u64 {
+        self.lacking.1
     }
 
     /// The record at an offset, whatever became of its transaction.

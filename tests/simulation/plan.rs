@@ -52,6 +52,8 @@ pub enum Mishap {
     NoOffsets,
     /// Offsets that were committed are not replicated yet, and not told.
     OldOffsets,
+    /// A replica that lacks tombstones leads a partition of the changelog.
+    LaggingLeader,
     /// Dead letters, tombstones and gaps in the offsets.
     Noise,
     /// A producer's clock is ahead.
@@ -65,7 +67,7 @@ pub enum Mishap {
 use Mishap::*;
 
 /// Every mishap: its name in the summary, and its rate in a million opportunities where a seed has it.
-const MISHAPS: [(Mishap, &str, u64); 27] = [
+const MISHAPS: [(Mishap, &str, u64); 28] = [
     (Crash, "crash", 12_000),
     (CrashAtCall, "crash at a call", 5_000),
     (LostAnswer, "lost answer of a commit", 40_000),
@@ -89,6 +91,7 @@ const MISHAPS: [(Mishap, &str, u64); 27] = [
     (SlippedRecord, "slipped record", 200_000),
     (NoOffsets, "no offsets", 200_000),
     (OldOffsets, "old offsets", 3_000),
+    (LaggingLeader, "lagging leader", 6_000),
     (Noise, "noise", 1_000_000),
     (SkewedProducer, "skewed producer", 200_000),
     (DelayedRecord, "delayed record", 60_000),

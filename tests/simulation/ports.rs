@@ -419,6 +419,7 @@ impl ChangelogReader for Port {
                 return unreachable();
             }
             let at_most = if is_slow { world.random.between(1, 8) as usize } else { usize::MAX };
+            let now = world.now;
             let log = world.broker.log(LogId::Changelog(partition.0));
             let Some(reader) = world.clients[process].readers.get_mut(&partition.0) else {
                 return Err(BrokerError::Fatal("the changelog partition is not open".into()));
@@ -427,7 +428,7 @@ impl ChangelogReader for Port {
                 return Ok(RestoreProgress::Restoring { left: None });
             }
             let mut read = 0;
-            for record in log.read(reader.position).take(at_most) {
+            for record in log.read_of_leader(reader.position, now).take(at_most) {
                 visit(record.key.unwrap_or_default(), record.value);
                 reader.position = record.offset + 1;
                 read += 1;

@@ -174,6 +174,15 @@ impl World {
         if self.plan.draws(Mishap::Compaction) {
             self.compact();
         }
+        if self.plan.draws(Mishap::LaggingLeader) {
+            let until = self.now + self.random.between(200, 15_000);
+            let log = LogId::Changelog(self.random.below(self.plan.partitions as u64) as i32);
+            let log = self.broker.logs.get_mut(&log).expect("a partition of the changelog");
+            // Not so often that no other leads for as long as a worker waits.
+            if log.lacks_until() + 60_000 < self.now {
+                log.lack_tombstones(until);
+            }
+        }
         if self.plan.draws(Mishap::Retention) {
             self.delete_read();
         }

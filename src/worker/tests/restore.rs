@@ -124,3 +124,29 @@ fn state_and_offset_that_stay_of_two_commits_are_not_gone_on_with() {
         assert!(!broker.take_calls().contains(&Call::Resume(0)), "{offset:?}");
     }
 }
+
+/// The key of a session that has ended long ago, whose tombstone the leader lacks.
+fn gone() -> Entry {
+    (0, b"Sgone".to_vec(), Some(b"head".to_vec()))
+}
+
+#[test]
+fn a_leader_that_lacks_tombstones_is_waited_out_and_no_longer_than_the_timeout() {
+    let (mut worker, broker) = apart(Some(8));
+    broker.0.changelog.borrow_mut().insert(0, gone());
+    broker.push([Next::Revoked(vec![0]), Next::Assigned(vec![0])]);
+    worker.step().expect("goes on");
+    assert_eq!(minutes(&mut worker, &broker, 1), (1, None));
+    assert!(!broker.take_calls().contains(&Call::Resume(0)));
+    // Another replica leads.
+    broker.0.changelog.borrow_mut().remove(0);
+    assert_eq!(minutes(&mut worker, &broker, 1), (1, None));
+    assert!(broker.take_calls().contains(&Call::Resume(0)));
+
+    broker.0.changelog.borrow_mut().insert(0, gone());
+    broker.push([Next::Revoked(vec![0]), Next::Assigned(vec![0])]);
+    worker.step().expect("goes on");
+    let (went, error) = minutes(&mut worker, &broker, 9);
+    assert_eq!(went, 2, "given in the first, two minutes at most from then");
+    assert!(error.is_some_and(|e| e.contains("its leader lacks tombstones")));
+}

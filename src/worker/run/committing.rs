@@ -2,11 +2,11 @@
 
 use tracing::warn;
 
-use super::commit::{self, Step, commit};
-use super::connection::Call;
-use super::error::WorkerError;
-use super::ports::{BrokerError, ChangelogReader, Committed, Consumer, Observer, Producer, TaskState};
-use super::run::Worker;
+use super::super::commit::{self, Step, commit};
+use super::super::connection::Call;
+use super::super::error::WorkerError;
+use super::super::ports::{BrokerError, ChangelogReader, Committed, Consumer, Observer, Producer, TaskState};
+use super::Worker;
 use crate::fault::{self, Fault};
 use crate::task::Counts;
 use crate::time::Clock;
