@@ -65,14 +65,13 @@ pub(super) fn with_fixed_headers(mut response: Response) -> Response {
 
 async fn metrics(extract::State((state, shared)): extract::State<(State, Shared)>, headers: HeaderMap) -> Response {
     off_thread(move || {
-        let now = state.clock.monotonic();
-        shared.answer(&headers, now, || {
+        shared.answer(&headers, &*state.clock, || {
             let (summaries, not_shown) = {
                 let mut runs = lock(&state.runs);
                 (runs.summaries(), runs.runs_not_shown())
             };
             state.metrics.set_runs(summaries, not_shown);
-            state.metrics.set_health(&state.health, now);
+            state.metrics.set_health(&state.health, state.clock.monotonic());
             state.metrics.encode().into_bytes()
         })
     })
@@ -104,7 +103,7 @@ async fn report(
 ) -> Response {
     off_thread(move || match query.run {
         Some(run) => Json(Report::of(&mut lock(&state.runs), Some(&run))).into_response(),
-        None => shared.answer(&headers, state.clock.monotonic(), || {
+        None => shared.answer(&headers, &*state.clock, || {
             let report = Report::of(&mut lock(&state.runs), None);
             serde_json::to_vec(&report).expect("figures can be written")
         }),

@@ -10,6 +10,8 @@ use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::time::Clock;
+
 /// How long an answer stands: far less than any two scrapes are apart.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -33,11 +35,15 @@ impl Shared {
     }
 
     /// The answer, compressed where the request's headers allow it; `write` is asked where there is no fresh one. Blocks while
-    /// another caller writes it. `now` is monotonic.
-    pub fn answer(&self, headers: &HeaderMap, now: Duration, write: impl FnOnce() -> Vec<u8>) -> Response {
+    /// another caller writes it, and takes that one's then, however long it took.
+    pub fn answer(&self, headers: &HeaderMap, clock: &dyn Clock, write: impl FnOnce() -> Vec<u8>) -> Response {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = clock.monotonic();
         let fresh = written.take().filter(|written| now.saturating_sub(written.at) < FRESH);
-        let written = written.insert(fresh.unwrap_or_else(|| Written { at: now, plain: write().into(), gzip: None }));
+        let written = written.insert(fresh.unwrap_or_else(|| {
+            let plain = write().into();
+            Written { at: clock.monotonic(), plain, gzip: None }
+        }));
         let head = [
             (header::CONTENT_TYPE, HeaderValue::from_static(self.content_type)),
             (header::VARY, HeaderValue::from_static("accept-encoding")),
@@ -75,6 +81,19 @@ mod tests {
     use flate2::read::GzDecoder;
 
     use super::*;
+    use crate::time::Timestamp;
+
+    /// Stands still at so many milliseconds.
+    struct At(u64);
+
+    impl Clock for At {
+        fn now(&self) -> Timestamp {
+            Timestamp(0)
+        }
+        fn monotonic(&self) -> Duration {
+            Duration::from_millis(self.0)
+        }
+    }
 
     fn asking(encoding: &'static str) -> HeaderMap {
         HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(encoding))])
@@ -94,13 +113,13 @@ mod tests {
         };
         thread::scope(|scope| {
             for encoding in ["gzip", "identity"].repeat(8) {
-                scope.spawn(|| drop(shared.answer(&asking(encoding), Duration::from_secs(7), write)));
+                scope.spawn(|| drop(shared.answer(&asking(encoding), &At(7_000), write)));
             }
         });
         assert_eq!(times.load(Ordering::Relaxed), 1);
-        shared.answer(&HeaderMap::new(), Duration::from_millis(7_999), write);
+        shared.answer(&HeaderMap::new(), &At(7_999), write);
         assert_eq!(times.load(Ordering::Relaxed), 1);
-        shared.answer(&HeaderMap::new(), Duration::from_secs(8), write);
+        shared.answer(&HeaderMap::new(), &At(8_000), write);
         assert_eq!(times.load(Ordering::Relaxed), 2);
     }
 
@@ -116,7 +135,7 @@ mod tests {
             ("gzip;q=lots", false),
             ("identity", false),
         ] {
-            let answer = shared.answer(&asking(encoding), Duration::ZERO, || text.clone().into_bytes());
+            let answer = shared.answer(&asking(encoding), &At(0), || text.clone().into_bytes());
             assert_eq!(answer.headers().get(header::CONTENT_ENCODING).is_some(), is_gzip, "{encoding}");
             assert_eq!(answer.headers()[header::VARY], "accept-encoding");
             let body = body(answer);
