@@ -26,6 +26,9 @@ pub mod worker;
 
 pub mod clock;
 
+mod limiter;
+mod panics;
+
 pub mod kafka;
 
 pub mod metrics;

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogFormat, LogSettings};
+use crate::panics;
 
 /// Starts logging; the first call of a process counts.
 pub fn init(settings: &LogSettings) {
@@ -17,4 +18,5 @@ pub fn init(settings: &LogSettings) {
     };
     // Another subscriber is there already: a test's own.
     drop(started);
+    panics::install();
 }

@@ -31,12 +31,14 @@ const CORE: &[(&str, &str)] = &[
 const SHELL: &[(&str, &str)] = &[
     ("worker",       "fault time ids wire collector task"),
     ("clock",        "time"),
-    ("kafka",        "time ids task worker clock"),
+    ("limiter",      "time clock"),
+    ("panics",       "limiter"),
+    ("kafka",        "time ids task worker clock limiter panics"),
     ("metrics",      "time ids wire distribution collector bundle report task worker"),
     ("admin",        "time ids report metrics"),
     ("config",       "time ids distribution collector report task worker kafka metrics admin"),
     ("exit",         ""),
-    ("telemetry",    "config"),
+    ("telemetry",    "config panics"),
     ("shutdown",     ""),
     ("app",          "time ids collector report task worker clock kafka metrics admin config exit telemetry \
                       shutdown"),

@@ -27,9 +27,9 @@ pub enum Origin {
 pub enum Problem {
     #[error("{file}, line {line}, column {column}: {message}; it is not valid TOML")]
     Syntax { file: String, line: usize, column: usize, message: String },
-    #[error("unknown key `{key}`{origin}; {}", suggestion(nearest.as_deref()))]
+    #[error("unknown key `{key}`{origin}; {}", suggestion(key, nearest.as_deref()))]
     UnknownKey { key: String, origin: Origin, nearest: Option<String> },
-    #[error("unknown variable `{variable}`; {}", suggestion(nearest.as_deref()))]
+    #[error("unknown variable `{variable}`; {}", suggestion(variable, nearest.as_deref()))]
     UnknownVariable { variable: String, nearest: Option<String> },
     #[error("`{key}` {value}{origin} {remedy}")]
     Invalid { key: String, origin: Origin, value: String, remedy: String },
@@ -69,8 +69,11 @@ impl fmt::Display for Problems {
     }
 }
 
-fn suggestion(nearest: Option<&str>) -> String {
+fn suggestion(unknown: &str, nearest: Option<&str>) -> String {
     match nearest {
+        _ if unknown.to_ascii_lowercase().ends_with("bundle_bytes") => {
+            "remove it: a bundle has all of its rows, in several records where they do not fit one".to_owned()
+        }
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => "remove it, or see config/default.toml for the keys there are".to_owned(),
     }
@@ -89,6 +92,13 @@ mod tests {
             remedy: "must be 1 to 256".into(),
         };
         assert_eq!(problem.to_string(), "`worker.count` 0 (collector.toml, line 3) must be 1 to 256");
+    }
+
+    #[test]
+    fn a_key_that_is_gone_is_not_taken_for_another() {
+        for unknown in ["limits.bundle_bytes", "DUPLEX_LIMITS__BUNDLE_BYTES"] {
+            assert!(suggestion(unknown, Some("limits.record_bytes")).starts_with("remove it"), "{unknown}");
+        }
     }
 
     #[test]

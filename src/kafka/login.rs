@@ -19,9 +19,9 @@ use thiserror::Error;
 use tracing::warn;
 
 use super::client::Deadline;
-use super::context;
 use super::settings::Settings;
 use crate::clock::{SystemClock, system_time};
+use crate::limiter;
 use crate::time::{Clock, Timestamp};
 
 /// A larger file holds something else.
@@ -96,7 +96,7 @@ impl Login {
         };
         if let Answer::Failure(text) = &answer
             && file.logs
-            && let Some(repeated) = context::admit(text)
+            && let Some(repeated) = limiter::admit(text)
         {
             warn!(repeated, "no token to log in with: {text}");
         }

@@ -14,8 +14,9 @@ use super::consumer::GroupMetadata;
 use super::record_limits::RecordLimits;
 use super::settings::{DeadLetterPayload, Settings, Topics};
 use super::transaction::{self, Deliveries};
-use super::{context, errors, offsets, record_limits, records};
+use super::{errors, offsets, record_limits, records};
 use crate::ids::{Offset, Partition};
+use crate::limiter;
 use crate::task::DeadLetter;
 use crate::worker::{BrokerError, Outgoing, ProcessingGuarantee, QueuedBytes};
 
@@ -127,7 +128,7 @@ impl Producer {
         let fitted = records::fitted(letter, &self.topics.events, self.payload, self.limits.dead_letters);
         if fitted.is_cut {
             let message = "dead letter is too large for its topic and is cut";
-            if let Some(repeated) = context::admit(message) {
+            if let Some(repeated) = limiter::admit(message) {
                 let (partition, offset) = (letter.partition, letter.offset);
                 warn!(%partition, %offset, bytes = letter.bytes(), repeated, "{message}");
             }

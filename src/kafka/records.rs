@@ -1,15 +1,15 @@
 //! Records between librdkafka's form and the service's own.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use rdkafka::Message;
 use rdkafka::message::{BorrowedMessage, Header as NativeHeader, Headers, OwnedHeaders};
+use tracing::warn;
 
 use super::record_limits::{header_bytes, room};
 use super::settings::DeadLetterPayload;
 use crate::ids::{Offset, Partition};
 use crate::task::{DeadLetter, Header, Record};
 use crate::time::Timestamp;
+use crate::{limiter, panics};
 
 /// The headers that a dead letter has besides its own; Kafka Connect's names where it has any.
 pub(super) const TOPIC: &str = "__connect.errors.topic";
@@ -29,6 +29,9 @@ pub(super) const ADDED: [&str; 9] =
 /// Bytes that are kept of a key that is too large: four times what a session id may have.
 const KEPT_OF_KEY: usize = 1024;
 
+/// Of a record with so many names that are not UTF-8 no further headers are read.
+const MAX_UNREADABLE_NAMES: usize = 4;
+
 /// A message as a task reads it.
 pub(super) fn record<'a>(message: &'a BorrowedMessage<'_>) -> Record<'a> {
     Record {
@@ -42,12 +45,26 @@ pub(super) fn record<'a>(message: &'a BorrowedMessage<'_>) -> Record<'a> {
 }
 
 /// The headers in order. rdkafka panics at a name that is not UTF-8, which any producer can write: such a header is left
-/// out, and the record kept.
+/// out, and so is what comes after a few of them, for each of them costs.
 fn headers<H: Headers>(headers: &H) -> Vec<Header<'_>> {
-    (0..headers.count())
-        .filter_map(|index| catch_unwind(AssertUnwindSafe(|| headers.try_get(index))).ok().flatten())
-        .map(|header| Header { name: header.key, value: header.value })
-        .collect()
+    let (mut read, mut unreadable) = (Vec::new(), 0);
+    for index in 0..headers.count() {
+        match panics::caught(|| headers.try_get(index)) {
+            Some(Some(header)) => read.push(Header { name: header.key, value: header.value }),
+            Some(None) => {}
+            None => unreadable += 1,
+        }
+        if unreadable == MAX_UNREADABLE_NAMES {
+            break;
+        }
+    }
+    let message = "headers whose names are not UTF-8 are left out";
+    if unreadable > 0
+        && let Some(repeated) = limiter::admit(message)
+    {
+        warn!(repeated, "{message}");
+    }
+    read
 }
 
 /// A dead letter as its topic takes it.
@@ -121,6 +138,8 @@ pub(super) fn owned_headers<'a>(headers: impl IntoIterator<Item = (&'a str, Opti
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::wire::DeadLetterReason;
 
@@ -167,24 +186,28 @@ mod tests {
         }
     }
 
-    /// Headers whose second name is not UTF-8, as rdkafka reads them.
-    struct Foreign;
+    /// Headers as rdkafka reads them; those without a name here have one that is not UTF-8.
+    struct Foreign(&'static [&'static str], Cell<usize>);
 
     impl Headers for Foreign {
         fn count(&self) -> usize {
-            3
+            self.0.len()
         }
 
         fn try_get(&self, index: usize) -> Option<NativeHeader<'_, &[u8]>> {
-            let key = ["first", "", "third"][index];
+            self.1.set(self.1.get() + 1);
+            let key = self.0[index];
             assert!(!key.is_empty(), "called `Result::unwrap()` on an `Err` value");
             Some(NativeHeader { key, value: None })
         }
     }
 
     #[test]
-    fn a_header_whose_name_is_not_utf8_is_left_out() {
-        let names: Vec<_> = headers(&Foreign).into_iter().map(|header| header.name).collect();
-        assert_eq!(names, ["first", "third"]);
+    fn a_header_whose_name_is_not_utf8_is_left_out_and_many_of_them_cost_no_more_than_a_few() {
+        let names = |foreign: &Foreign| headers(foreign).into_iter().map(|h| h.name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&Foreign(&["first", "", "third"], Cell::default())), ["first", "third"]);
+        let many = Foreign(&["first", "", "", "third", "", "", "never", ""], Cell::default());
+        assert_eq!(names(&many), ["first", "third"]);
+        assert_eq!(many.1.get(), 6);
     }
 }

@@ -2,6 +2,7 @@
 //! dies and the next one restores.
 
 mod decode;
+mod records;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
