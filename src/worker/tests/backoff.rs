@@ -24,3 +24,19 @@ fn commits_that_a_permission_is_missing_for_are_tried_again_ever_more_rarely_and
     }
     assert_eq!(broker.0.seen.borrow().records, 1);
 }
+
+#[test]
+fn a_record_refused_for_its_size_ends_nothing() {
+    let (mut worker, broker) = running();
+    *broker.0.commit_error.borrow_mut() = Some(BrokerError::TooLarge("topic bundles".into()));
+    broker.push([Next::Record(0, 7, "a", CREATED)]);
+    round(&mut worker, &broker).expect("goes on");
+    assert!(broker.take_calls().contains(&Call::Abort));
+    *broker.0.commit_error.borrow_mut() = None;
+    for _ in 0..3 {
+        // What was not committed comes again.
+        broker.push([Next::Record(0, 7, "a", CREATED)]);
+        round(&mut worker, &broker).expect("goes on");
+    }
+    assert_eq!(broker.0.seen.borrow().records, 1);
+}
