@@ -138,10 +138,9 @@ impl Service {
             // Not a worker's loop yet, but alive.
             let now = self.clock.monotonic();
             self.observers.iter_mut().for_each(|observer| observer.polled(now));
-            match {
-                let Config { kafka, topics, .. } = &self.config;
-                kafka::check_topics(kafka, topics, indivisible(&self.config), self.is_demo, CHECK_TIMEOUT)
-            } {
+            let Config { kafka, topics, .. } = &self.config;
+            let checked = kafka::check_topics(kafka, topics, indivisible(&self.config), self.is_demo, CHECK_TIMEOUT);
+            match checked {
                 Ok(limits) => return Ok(Some(limits)),
                 Err(e @ CheckError::Wrong(_)) => return Err(Code::BadConfiguration.because(e)),
                 Err(e @ CheckError::Unavailable { .. }) => {

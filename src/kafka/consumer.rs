@@ -179,7 +179,7 @@ impl crate::worker::Consumer for Consumer {
                     Position::Offset(offset) => Some(Offset(offset)),
                     _ => None,
                 };
-                let committed = CommittedOffset { offset, has_state: offsets::has_state(&element) };
+                let committed = CommittedOffset { offset, has_state: offsets::has_state(element) };
                 Ok(Start { partition: Partition(element.partition()), committed })
             })
             .collect()
