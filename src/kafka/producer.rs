@@ -286,6 +286,10 @@ impl crate::worker::Producer for Producer {
                 self.learn_limit();
                 return self.renew(deadline);
             }
+            if result.as_ref().is_err_and(errors::is_in_between) && !deadline.passed() {
+                self.client().poll(LOG_PAUSE);
+                continue;
+            }
             match result.map_err(|error| errors::transaction("abort transaction", &error)) {
                 Err(BrokerError::Retriable(text) | BrokerError::Abortable(text) | BrokerError::Denied(text)) => {
                     if deadline.passed() {
