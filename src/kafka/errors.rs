@@ -57,6 +57,11 @@ pub(super) fn has_nothing_open(error: &KafkaError) -> bool {
     matches!(error, KafkaError::Transaction(error) if error.code() == Code::InvalidTransactionalState)
 }
 
+/// Whether a call was made again while the one before it, whose time was up, was on its way: it is to be made once more.
+pub(super) fn is_in_between(error: &KafkaError) -> bool {
+    matches!(error, KafkaError::Transaction(error) if error.code() == Code::State && !error.is_fatal())
+}
+
 fn is_denied(code: Code) -> bool {
     matches!(
         code,

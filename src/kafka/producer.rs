@@ -298,6 +298,10 @@ impl crate::worker::Producer for Producer {
                 // answer to its abort for fatal.
                 return Err(BrokerError::Undecided("the broker knows of no transaction to abort".into()));
             }
+            if result.as_ref().is_err_and(errors::is_in_between) && !deadline.passed() {
+                self.client().poll(LOG_PAUSE);
+                continue;
+            }
             match result.map_err(|error| errors::transaction("abort transaction", &error)) {
                 Err(BrokerError::Retriable(text) | BrokerError::Abortable(text) | BrokerError::Denied(text)) => {
                     if deadline.passed() {
