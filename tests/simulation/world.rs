@@ -1,6 +1,6 @@
 //! Everything but the code under test: the cluster, the clients' sides of it, time, and who checks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use duplex_collector::worker::BrokerError;
 
@@ -8,7 +8,7 @@ use crate::broker::{Broker, Identity, LogId};
 use crate::check::Checker;
 use crate::group::Metadata;
 use crate::history::History;
-use crate::log::Body;
+use crate::log::{Body, Log};
 use crate::member::{Flow, Member};
 use crate::plan::{Mishap, Plan};
 use crate::random::Random;
@@ -56,6 +56,8 @@ pub struct Client {
     /// It was told to stop.
     pub is_draining: bool,
     pub looked_at: u64,
+    /// The id of the events topic, as it last heard.
+    pub topic: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -73,6 +75,10 @@ pub struct World {
     pub lost: Option<i32>,
     /// A process has ended because of that.
     pub is_loss_noticed: bool,
+    /// The id of the events topic: how often it was made anew.
+    pub topic: u64,
+    /// The partitions that had a state when it was.
+    pub had_state: BTreeSet<i32>,
 }
 
 impl World {
@@ -91,6 +97,8 @@ impl World {
             next_arrival: 0,
             lost: None,
             is_loss_noticed: false,
+            topic: 0,
+            had_state: BTreeSet::new(),
         }
     }
 
@@ -115,6 +123,7 @@ impl World {
             wall_offset: 0,
             is_draining: false,
             looked_at: self.now,
+            topic: None,
         });
         process
     }
@@ -141,7 +150,8 @@ impl World {
             if let Some(transaction) = transaction {
                 log.mark(transaction, !is_aborted, arrival.at);
             }
-            if !is_aborted {
+            // What is committed of another topic is not judged.
+            if !is_aborted && self.topic == 0 {
                 self.checker.arrived(offset, arrival);
             }
         }
@@ -276,6 +286,24 @@ impl World {
             }
         }
         *looked_at = self.now;
+    }
+
+    /// Deletes the events topic and makes it anew, as long as something of it is committed; whether it was.
+    pub fn replace_events(&mut self) -> bool {
+        let partitions = 0..self.plan.partitions;
+        self.had_state = partitions.clone().filter(|p| self.broker.group.committed(*p).is_some()).collect();
+        if self.had_state.is_empty() {
+            return false;
+        }
+        self.topic += 1;
+        for partition in partitions {
+            self.broker.logs.insert(LogId::Events(partition), Log::default());
+        }
+        // The broker deletes them along, unless somebody has committed again since.
+        if self.random.one_in(2) {
+            self.broker.group.forget_offsets();
+        }
+        true
     }
 
     /// Whether all that was written was read and committed, and no session is open any more.
