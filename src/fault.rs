@@ -45,6 +45,8 @@ faults! {
     StopWhenApart,
     /// A state that has too much, as from a leader that lacks tombstones, ends the worker at once.
     StopWhenLeaderLags,
+    /// The events topic is known by its name.
+    TakeAnyTopic,
     /// A restore ends at the last stable offset of its beginning, and nobody compares it with the committed one.
     RestoreToStableEnd,
     /// Committed offsets are taken as they are, pending ones not waited for, and nobody compares them with the state.

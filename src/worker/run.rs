@@ -16,7 +16,7 @@ use super::settings::Settings;
 use super::tasks::Tasks;
 use crate::collector;
 use crate::fault::{self, Fault};
-use crate::ids::Partition;
+use crate::ids::{Partition, TopicId};
 use crate::time::Clock;
 
 mod committing;
@@ -319,9 +319,14 @@ where
         Err(e)
     }
 
+    /// The id of the events topic, where it is known.
+    fn topic(&self) -> Option<TopicId> {
+        self.consumer.topic_id().filter(|_| !fault::is_on(Fault::TakeAnyTopic))
+    }
+
     /// Nothing of a topic that took the place of another goes into the other one's state.
     fn check_topic(&mut self) -> Result<(), WorkerError> {
-        let Some(topic) = self.consumer.topic_id() else { return Ok(()) };
+        let Some(topic) = self.topic() else { return Ok(()) };
         self.tasks.are_of(&topic).map_err(|(partition, source)| WorkerError::State { partition, source })
     }
 

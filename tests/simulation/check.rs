@@ -92,7 +92,18 @@ impl World {
             let detail = format!("process {} commits as {id} of an old epoch", transaction.process);
             return Err(Violation::new(Invariant::FencedProducerWritesNothingVisible, detail));
         }
-        self.checker.decided(transaction, &self.broker)
+        if self.topic == 0 {
+            return self.checker.decided(transaction, &self.broker);
+        }
+        let knows = self.clients[transaction.process].topic == Some(self.topic);
+        let moved = transaction.offsets.iter().flatten().find(|(partition, _)| self.had_state.contains(partition));
+        match moved.filter(|_| knows) {
+            Some((partition, next)) => {
+                let detail = format!("partition {partition} is committed at {next} with the state of the former topic");
+                Err(Violation::new(Invariant::OneTopicOneState, detail))
+            }
+            None => Ok(()),
+        }
     }
 }
 

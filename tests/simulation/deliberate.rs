@@ -16,9 +16,12 @@ const MOST_SEEDS: u64 = 10_000;
 fn find(fault: Fault) -> Option<(u64, Violation)> {
     (0..MOST_SEEDS).find_map(|seed| {
         fault::put_in(Some(fault));
-        let verdict = simulation::run(seed).verdict;
+        let violation = match fault {
+            Fault::TakeAnyTopic => simulation::replace(seed).err(),
+            _ => simulation::run(seed).verdict.err(),
+        };
         fault::put_in(None);
-        verdict.err().map(|violation| (seed, violation))
+        violation.map(|violation| (seed, violation))
     })
 }
 

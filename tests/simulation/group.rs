@@ -216,6 +216,13 @@ impl Group {
         }
     }
 
+    /// Forgets what was committed.
+    pub fn forget_offsets(&mut self) {
+        self.committed.clear();
+        self.pending.clear();
+        self.replicated = None;
+    }
+
     /// Commits without a transaction.
     pub fn commit(&mut self, offsets: &[(i32, i64)]) {
         self.committed.extend(offsets.iter().copied());

@@ -40,6 +40,8 @@ pub enum Invariant {
     NothingReadIsCalledLost,
     /// What was deleted unread is noticed.
     LossIsNoticed,
+    /// Nothing of an events topic goes into the state of another.
+    OneTopicOneState,
     /// No transaction is left open then.
     NoOpenTransactionAtEnd,
     /// Nothing panics.
@@ -66,6 +68,7 @@ impl Invariant {
             Self::LagZeroAtEnd => "lag_zero_at_end",
             Self::NothingReadIsCalledLost => "nothing_read_is_called_lost",
             Self::LossIsNoticed => "loss_is_noticed",
+            Self::OneTopicOneState => "one_topic_one_state",
             Self::NoOpenTransactionAtEnd => "no_open_transaction_at_end",
             Self::NoPanic => "no_panic",
         }

@@ -52,6 +52,13 @@ fn records_that_are_deleted_before_they_are_read_are_noticed() {
 }
 
 #[test]
+fn nothing_of_an_events_topic_goes_into_the_state_of_another_and_somebody_says_so() {
+    let made =
+        (0..300).filter(|seed| simulation::replace(*seed).unwrap_or_else(|e| panic!("seed {seed}: {e}"))).count();
+    assert!(made >= 200, "only {made} seeds had something committed");
+}
+
+#[test]
 fn a_seed_is_the_same_run_every_time() {
     for seed in 0..20 {
         let run = || {

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use duplex_collector::task::RestoreError;
 use duplex_collector::worker::{BrokerError, Settings, Worker, WorkerError};
 
 use crate::invariant::{Invariant, Violation};
@@ -52,6 +53,14 @@ pub struct Outcome {
 pub fn lose(seed: u64) -> Result<bool, Violation> {
     let simulation = Simulation::new(World::new(seed, Plan::new(seed)));
     let noticed = simulation.lose();
+    simulation.release();
+    noticed
+}
+
+/// Runs a seed in which the events topic is made anew; `false` where nothing of it was committed before.
+pub fn replace(seed: u64) -> Result<bool, Violation> {
+    let simulation = Simulation::new(World::new(seed, Plan::new(seed)));
+    let noticed = simulation.replace();
     simulation.release();
     noticed
 }
@@ -153,6 +162,37 @@ impl Simulation {
         Ok(true)
     }
 
+    /// As [`Self::live`], but that the events topic is made anew at some time: a process has to end because of it, whatever it
+    /// had committed before.
+    fn replace(self: &Rc<Self>) -> Result<bool, Violation> {
+        let (processes, at) = {
+            let mut world = self.world.borrow_mut();
+            let trouble = world.plan.trouble;
+            (world.plan.processes, BEGIN + world.random.below(trouble))
+        };
+        (0..processes).for_each(|_| self.start_new());
+        while self.world.borrow().now < at {
+            self.turn();
+            self.verdict_so_far()?;
+        }
+        if !self.world.borrow_mut().replace_events() {
+            return Ok(false);
+        }
+        // Half of the time it happens in the middle of trouble.
+        let calm_at = at + self.world.borrow_mut().random.between(0, 1) * 60_000;
+        while !self.world.borrow().is_loss_noticed || self.world.borrow().now < calm_at {
+            if self.world.borrow().now >= calm_at {
+                self.calm();
+            }
+            self.turn();
+            self.verdict_so_far()?;
+            if self.world.borrow().now > at + PATIENCE {
+                return Err(Violation::new(Invariant::LossIsNoticed, "the events topic was made anew"));
+            }
+        }
+        Ok(true)
+    }
+
     pub fn verdict_so_far(&self) -> Result<(), Violation> {
         let mut world = self.world.borrow_mut();
         world.check();
@@ -208,7 +248,13 @@ impl Simulation {
         let result = if is_draining { worker.drain() } else { worker.step() };
         let mut world = self.world.borrow_mut();
         world.measure_silence(process);
-        if let Err(WorkerError::Restore { .. }) = &result {
+        let is_another = |source: &RestoreError| matches!(source, RestoreError::AnotherTopic { .. });
+        if let Err(WorkerError::Restore { source, .. } | WorkerError::State { source, .. }) = &result
+            && is_another(source)
+            && world.topic > 0
+        {
+            world.is_loss_noticed = true;
+        } else if let Err(WorkerError::Restore { .. } | WorkerError::State { .. }) = &result {
             let detail = format!("process {process}: {}", result.as_ref().expect_err("it is one"));
             world.checker.violate(Violation::new(Invariant::StateCanBeRestored, detail));
         }

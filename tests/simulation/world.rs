@@ -8,7 +8,7 @@ use crate::broker::{Broker, Identity, LogId};
 use crate::check::Checker;
 use crate::group::Metadata;
 use crate::history::History;
-use crate::log::{Body, TransactionId};
+use crate::log::{Body, Log, TransactionId};
 use crate::member::{Flow, Member};
 use crate::outages::Outage;
 use crate::plan::{Mishap, Plan};
@@ -59,6 +59,8 @@ pub struct Client {
     pub stood_still: bool,
     /// The partitions whose tasks run.
     pub running: BTreeSet<i32>,
+    /// The id of the events topic, as it last heard.
+    pub topic: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -82,6 +84,10 @@ pub struct World {
     /// What a test has in store.
     pub outage: Option<Outage>,
     pub next_commit_fails: bool,
+    /// The id of the events topic: how often it was made anew.
+    pub topic: u64,
+    /// The partitions that had a state when it was.
+    pub had_state: BTreeSet<i32>,
 }
 
 impl World {
@@ -103,6 +109,8 @@ impl World {
             next_foreign: 1 << 40,
             outage: None,
             next_commit_fails: false,
+            topic: 0,
+            had_state: BTreeSet::new(),
         }
     }
 
@@ -128,6 +136,7 @@ impl World {
             looked_at: self.now,
             stood_still: false,
             running: BTreeSet::new(),
+            topic: None,
         });
         process
     }
@@ -154,7 +163,8 @@ impl World {
             if let Some(transaction) = transaction {
                 log.mark(transaction, !is_aborted, arrival.at);
             }
-            if !is_aborted {
+            // What is committed of another topic is not judged.
+            if !is_aborted && self.topic == 0 {
                 self.checker.arrived(offset, arrival);
             }
         }
@@ -329,6 +339,24 @@ impl World {
             }
         }
         *looked_at = self.now;
+    }
+
+    /// Deletes the events topic and makes it anew, as long as something of it is committed; whether it was.
+    pub fn replace_events(&mut self) -> bool {
+        let partitions = 0..self.plan.partitions;
+        self.had_state = partitions.clone().filter(|p| self.broker.group.committed(*p).is_some()).collect();
+        if self.had_state.is_empty() {
+            return false;
+        }
+        self.topic += 1;
+        for partition in partitions {
+            self.broker.logs.insert(LogId::Events(partition), Log::default());
+        }
+        // The broker deletes them along, unless somebody has committed again since.
+        if self.random.one_in(2) {
+            self.broker.group.forget_offsets();
+        }
+        true
     }
 
     /// Whether all that was written was read and committed, and no session is open any more.

@@ -91,7 +91,7 @@ where
             let partition = start.partition;
             self.changelog.close(partition);
             let guarantee = self.settings.processing_guarantee;
-            if let Err(source) = self.tasks.start(partition, guarantee, self.consumer.topic_id().as_ref()) {
+            if let Err(source) = self.tasks.start(partition, guarantee, self.topic().as_ref()) {
                 if fault::is_on(Fault::StopWhenOvertaken) || !self.may_come_together(start, &source) {
                     return Err(WorkerError::Restore { partition, source });
                 }
