@@ -31,7 +31,8 @@ pub(super) struct Group {
     topic: String,
     pub(super) asked: Mutex<VecDeque<Rebalance>>,
     pub(super) ends: Mutex<BTreeMap<Partition, Ends>>,
-    pub(super) is_connected: AtomicBool,
+    /// As of the last statistics.
+    is_connected: AtomicBool,
     /// Bytes fetched and not yet polled.
     pub(super) fetched: QueuedBytes,
     /// The member was out of reach of its group for longer than that waits, and has not been given partitions since.
@@ -52,6 +53,11 @@ impl Group {
             session_timed_out: AtomicBool::new(false),
             closing: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the brokers that it needs answer, and the group has not missed it.
+    pub(super) fn is_connected(&self) -> bool {
+        self.is_connected.load(Ordering::Acquire) && !self.session_timed_out.load(Ordering::Acquire)
     }
 
     /// For a client in the place of this one's.
