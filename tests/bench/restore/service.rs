@@ -192,12 +192,12 @@ impl Observer for Watcher {
         panic!("a transaction was aborted: the figures would be wrong");
     }
 
-    fn joined(&mut self) {}
+    fn joined(&mut self, _: bool) {}
     fn restoring(&mut self, _: Partition, _: Option<u64>) {}
     fn restored(&mut self, _: Partition, _: StateSize) {}
 
     fn lag(&mut self, _: Partition, _: Lag) {}
     fn polled(&mut self, _: Duration) {}
-    fn connected(&mut self, _: bool) {}
+    fn away(&mut self, _: Option<&str>) {}
     fn progressed(&mut self, _: Partition, _: Offset) {}
 }
