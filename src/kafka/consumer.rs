@@ -342,7 +342,7 @@ impl crate::worker::Consumer for Consumer {
     }
 
     fn is_connected(&self) -> bool {
-        self.client.as_ref().is_some_and(|client| client.context().is_connected.load(Ordering::Acquire))
+        self.client.as_ref().is_some_and(|client| client.context().is_connected())
     }
 
     fn close(&mut self, timeout: Duration) {
@@ -356,7 +356,7 @@ impl crate::worker::Consumer for Consumer {
         }
         // A static member that is closed does not leave its group, and others would wait for its session's end; one that
         // unsubscribes does, once its partitions are given back.
-        if client.context().is_connected.load(Ordering::Acquire) {
+        if client.context().is_connected() {
             client.unsubscribe();
             let left = Deadline::after(LEAVE_TIMEOUT.min(timeout / 2));
             while !left.passed() && client.assignment().is_ok_and(|held| held.count() > 0) {

@@ -35,7 +35,8 @@ pub(super) struct Group {
     pub(super) topic_id: Mutex<Option<TopicId>>,
     /// What librdkafka says for debugging was asked for.
     debugs: bool,
-    pub(super) is_connected: AtomicBool,
+    /// As of the last statistics.
+    is_connected: AtomicBool,
     /// Bytes fetched and not yet polled.
     pub(super) fetched: QueuedBytes,
     /// The member was out of reach of its group for longer than that waits, and has not been given partitions since.
@@ -58,6 +59,11 @@ impl Group {
             session_timed_out: AtomicBool::new(false),
             closing: AtomicBool::new(false),
         }
+    }
+
+    /// Whether the brokers that it needs answer, and the group has not missed it.
+    pub(super) fn is_connected(&self) -> bool {
+        self.is_connected.load(Ordering::Acquire) && !self.session_timed_out.load(Ordering::Acquire)
     }
 
     /// For a client in the place of this one's.

@@ -23,9 +23,17 @@ pub(super) struct Seen {
 #[derive(Deserialize)]
 struct Statistics {
     #[serde(default)]
+    cgrp: Membership,
+    #[serde(default)]
     brokers: BTreeMap<String, Broker>,
     #[serde(default)]
     topics: BTreeMap<String, Topic>,
+}
+
+#[derive(Default, Deserialize)]
+struct Membership {
+    #[serde(default)]
+    join_state: String,
 }
 
 #[derive(Deserialize)]
@@ -52,8 +60,12 @@ impl Broker {
         self.state == "UP"
     }
 
+    fn is_silent(&self) -> bool {
+        self.waitresp_cnt > 0 && self.rxidle >= SILENT_US
+    }
+
     fn answers(&self) -> bool {
-        self.nodeid >= 0 && self.is_up() && (self.waitresp_cnt == 0 || self.rxidle < SILENT_US)
+        self.nodeid >= 0 && self.is_up() && !self.is_silent()
     }
 
     fn is_coordinator(&self) -> bool {
@@ -98,9 +110,10 @@ pub(super) fn read(json: &[u8], topic: &str) -> Option<Seen> {
     let (coordinators, brokers): (Vec<&Broker>, Vec<&Broker>) =
         statistics.brokers.values().partition(|broker| broker.is_coordinator());
     let leader = |partition: &TopicPartition| brokers.iter().find(|broker| broker.nodeid == partition.leader);
+    let is_steady = statistics.cgrp.join_state == "steady";
     let is_connected = brokers.iter().any(|broker| broker.answers())
-        // Which may let a member wait for the others as long as a rebalance takes.
-        && coordinators.iter().all(|coordinator| coordinator.is_up())
+        // Which lets a member that joins wait for the others as long as a rebalance takes.
+        && coordinators.iter().all(|coordinator| coordinator.is_up() && !(is_steady && coordinator.is_silent()))
         && partitions.values().all(|partition| leader(partition).is_some_and(|leader| leader.answers()));
     let fetched_bytes = partitions.values().map(|partition| partition.fetchq_size).sum();
     Some(Seen { ends: ends(partitions), is_connected, fetched_bytes })
@@ -180,14 +193,18 @@ mod tests {
             Some(false),
             "no leader, but a coordinator"
         );
-        let coordinator = |state: &str| {
+        let coordinator = |join_state: &str, coordinator: &str| {
             let json = format!(
-                r#"{{"brokers":{{"a":{{"nodeid":1,"state":"UP"}},
-                "GroupCoordinator":{{"nodeid":-1,"state":"{state}","source":"logical"}}}}}}"#
+                r#"{{"cgrp":{{"join_state":"{join_state}"}},"brokers":{{"a":{{"nodeid":1,"state":"UP"}},
+                    "GroupCoordinator":{{"nodeid":-1,"source":"logical",{coordinator}}}}}}}"#
             );
             read(json.as_bytes(), "events").map(|seen| seen.is_connected)
         };
-        assert_eq!((coordinator("UP"), coordinator("TRY_CONNECT")), (Some(true), Some(false)));
+        assert_eq!(coordinator("steady", r#""state":"UP""#), Some(true));
+        assert_eq!(coordinator("steady", r#""state":"TRY_CONNECT""#), Some(false));
+        let silent = r#""state":"UP","waitresp_cnt":1,"rxidle":6000000"#;
+        assert_eq!(coordinator("steady", silent), Some(false));
+        assert_eq!(coordinator("wait-join", silent), Some(true), "it waits for the other members");
         let only_bootstrap = br#"{"brokers":{"x":{"nodeid":-1,"state":"UP"}}}"#;
         assert_eq!(read(only_bootstrap, "events").map(|seen| seen.is_connected), Some(false));
     }

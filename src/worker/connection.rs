@@ -5,7 +5,7 @@
 //! Unregistered -----------------------> Registered
 //!      ^                                    |
 //!      `------------------------------------'
-//!        how a transaction ended is not known
+//!        how a transaction ended is not known, or the client was cut off for long
 //! ```
 //! Unregistered, also at the start, a worker stays in its group and reads nothing that is committed: it may be of a
 //! transaction that is not decided yet.
@@ -15,6 +15,9 @@ use std::time::Duration;
 
 /// A failure counts until the same call succeeds, or for this long: longer than a commit takes to fail.
 const FAILURE_COUNTS: Duration = Duration::from_secs(20);
+
+/// A client that was cut off for this long may wait for a connection that is gone: it is not asked for a transaction again.
+const CUT_OFF: Duration = Duration::from_secs(10);
 
 /// A kind of call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,6 +36,8 @@ pub(super) struct Connection {
     failures: BTreeMap<Call, (Duration, String)>,
     /// Since when the client is connected.
     connected_since: Option<Duration>,
+    /// Since when it is not.
+    cut_off_since: Option<Duration>,
 }
 
 impl Connection {
@@ -62,6 +67,12 @@ impl Connection {
     /// Takes what the client believes at `now`.
     pub(super) fn look(&mut self, now: Duration, is_connected: bool) {
         self.connected_since = is_connected.then(|| self.connected_since.unwrap_or(now));
+        if is_connected {
+            let since = self.cut_off_since.take();
+            self.is_registered &= since.is_none_or(|since| now.saturating_sub(since) < CUT_OFF);
+        } else {
+            self.cut_off_since.get_or_insert(now);
+        }
         self.failures.retain(|_, (at, _)| now.saturating_sub(*at) < FAILURE_COUNTS);
     }
 
@@ -112,6 +123,23 @@ mod tests {
         assert_eq!(connection.away(), Some("not delivered"));
         connection.succeeded(Call::Commit);
         assert_eq!(connection.away(), None);
+    }
+
+    #[test]
+    fn a_client_that_was_cut_off_for_long_is_not_trusted_with_a_transaction() {
+        let mut connection = Connection::default();
+        connection.registered();
+        for (second, is_connected, is_registered) in [
+            (1, true, true),
+            (60, true, true),
+            (61, false, true),
+            (70, true, true),
+            (71, false, true),
+            (81, true, false),
+        ] {
+            connection.look(s(second), is_connected);
+            assert_eq!(connection.is_registered(), is_registered, "at {second} s");
+        }
     }
 
     #[test]

@@ -55,6 +55,9 @@ pub struct Client {
     /// It was told to stop.
     pub is_draining: bool,
     pub looked_at: u64,
+    /// When it was started, and when it was gone.
+    pub began: u64,
+    pub died: Option<u64>,
     /// It stood still once: its transaction may have been given up meanwhile.
     pub stood_still: bool,
     /// The partitions whose tasks run.
@@ -134,6 +137,8 @@ impl World {
             wall_offset: 0,
             is_draining: false,
             looked_at: self.now,
+            began: self.now,
+            died: None,
             stood_still: false,
             running: BTreeSet::new(),
             topic: None,
@@ -145,6 +150,7 @@ impl World {
     pub fn kill(&mut self, process: usize, why: &str) -> BrokerError {
         self.history.tell(self.now, process, why);
         self.clients[process].alive = false;
+        self.clients[process].died.get_or_insert(self.now);
         BrokerError::Fatal(why.to_owned())
     }
 
@@ -284,8 +290,9 @@ impl World {
         let is_another = |other: &Client| {
             other.identity.process != process && other.identity.transactional_id == client.identity.transactional_id
         };
-        let later = |other: &Client| other.alive || other.identity.process > process;
-        client.stood_still || self.clients.iter().any(|other| is_another(other) && later(other))
+        let began = client.began;
+        client.stood_still
+            || self.clients.iter().any(|other| is_another(other) && other.died.is_none_or(|died| died > began))
     }
 
     /// Appends what a producer has queued, or the first `at_most` of it.

@@ -124,7 +124,8 @@ fn no_time_passes_for_a_silent_partition_while_the_broker_is_out_of_reach() {
         round(&mut worker, &broker).expect("goes on");
     }
     assert!(broker.take_calls().contains(&Call::Bundle("a".into())));
-    let away: Vec<_> = broker.0.seen.borrow().away.iter().map(Option::is_some).collect();
+    let mut away: Vec<_> = broker.0.seen.borrow().away.iter().map(Option::is_some).collect();
+    away.dedup();
     assert_eq!(away, [false, true, false]);
 }
 
