@@ -12,6 +12,8 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 
 /// Of a service with TLS or a login (its admin.web_config).
 #[derive(Debug, Default, clap::Args)]
+// `top` has a group of this name already.
+#[group(skip)]
 pub struct Args {
     /// CA certificates (PEM) to trust for https:// [default: the system's]
     #[arg(long, value_name = "FILE")]
