@@ -109,6 +109,8 @@ impl Settings {
         let mut config = self.common(&CONSUMER_ONLY, &self.client_id(slot));
         self.default(&mut config, "linger.ms", "1");
         self.default(&mut config, "compression.type", "lz4");
+        // librdkafka's 1 GB could hold the parts of a large bundle all at once, beside the bundle.
+        self.default(&mut config, "queue.buffering.max.kbytes", "131072");
         // Both of records as they are. A batch of several is to be no reason for a refusal; a single record that is too
         // large for its topic is for the broker to refuse, which has the last word.
         let batch = config.get("batch.size").and_then(|bytes| bytes.parse().ok()).unwrap_or(BATCH_BYTES);

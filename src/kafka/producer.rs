@@ -197,7 +197,7 @@ impl Producer {
 
     fn learn_limit(&mut self) {
         if let Some((Code::MessageSizeTooLarge, topic)) = self.client().context().take_failure() {
-            self.limits.halve(&topic, &self.topics);
+            self.limits.lower(&topic, &self.topics);
         }
     }
 }
@@ -348,14 +348,17 @@ fn explained(client: &BaseProducer<Deliveries>, call: &str, error: &KafkaError) 
 
 /// A record that librdkafka did not take.
 fn refused(client: &BaseProducer<Deliveries>, topic: &str, error: &KafkaError) -> BrokerError {
+    // Mostly because of a delivery that failed, whose report may be on its way.
+    client.poll(LOG_PAUSE);
     if let Err(verdict) = transaction::verdict(client) {
         return verdict;
     }
     match error.rdkafka_error_code() {
-        Some(code) => {
+        Some(code @ Code::MessageSizeTooLarge) => {
             client.context().note_failure(code, topic);
             transaction::delivery(code, topic)
         }
+        Some(code) => transaction::delivery(code, topic),
         None => errors::other("send", error),
     }
 }

@@ -79,15 +79,15 @@ impl RecordLimits {
         bundles.into_iter().chain(of(&topics.changelog, self.changelog, indivisible.changelog)).collect()
     }
 
-    /// Takes a topic's limit for half of what it was, after it refused a record.
-    pub(super) fn halve(&mut self, topic: &str, topics: &Topics) {
+    /// Takes a topic's limit for a fourth of what it was, after it refused a record: a few refusals lead to what it takes.
+    pub(super) fn lower(&mut self, topic: &str, topics: &Topics) {
         let limit = match topic {
             topic if topic == topics.bundles => &mut self.bundles,
             topic if topic == topics.dead_letters => &mut self.dead_letters,
             topic if topic == topics.changelog => &mut self.changelog,
             _ => return,
         };
-        *limit = (*limit / 2).max(LEAST);
+        *limit = (*limit / 4).max(LEAST);
     }
 
     /// The bytes of a batch that every topic takes.
@@ -142,16 +142,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_halved_down_to_the_least_and_that_of_its_topic_only() {
+    fn a_limit_is_lowered_down_to_the_least_and_that_of_its_topic_only() {
         let topics = Topics::default();
         let mut limits = RecordLimits::unasked(&settings(&[]));
-        limits.halve(&topics.bundles, &topics);
-        let expected = RecordLimits { bundles: 524_294, dead_letters: KAFKA_DEFAULT, changelog: KAFKA_DEFAULT };
+        limits.lower(&topics.bundles, &topics);
+        let expected = RecordLimits { bundles: 262_147, dead_letters: KAFKA_DEFAULT, changelog: KAFKA_DEFAULT };
         assert_eq!(limits, expected);
-        assert_eq!((limits.batch(), limits.largest()), (524_294, KAFKA_DEFAULT));
-        limits.halve(&topics.events, &topics);
+        assert_eq!((limits.batch(), limits.largest()), (262_147, KAFKA_DEFAULT));
+        limits.lower(&topics.events, &topics);
         assert_eq!(limits, expected);
-        (0..9).for_each(|_| limits.halve(&topics.bundles, &topics));
+        (0..2).for_each(|_| limits.lower(&topics.bundles, &topics));
         assert_eq!(limits, RecordLimits { bundles: LEAST, ..expected });
     }
 

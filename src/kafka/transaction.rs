@@ -19,7 +19,7 @@ use crate::worker::{BrokerError, QueuedBytes};
 /// One short look at the producer's queue. librdkafka's own waits are of 100 ms, which would be every commit's floor.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Keeps the first delivery that failed, and counts what waits for its delivery.
+/// Keeps a delivery that failed, and counts what waits for its delivery.
 #[derive(Debug, Default)]
 pub(super) struct Deliveries {
     pub(super) login: Login,
@@ -42,15 +42,18 @@ impl Deliveries {
         Self { login: self.login.clone(), queued: self.queued.clone(), ..Self::default() }
     }
 
-    /// The first failure since it was last taken.
+    /// The failure that was noted since the last call.
     pub(super) fn take_failure(&self) -> Option<(Code, String)> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Notes a record that could not be queued or delivered.
+    /// Notes a record that could not be queued or delivered: the first, unless a later one was too large.
     pub(super) fn note_failure(&self, code: Code, topic: &str) {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.get_or_insert_with(|| (code, topic.to_owned()));
+        // By a refusal for size there is something to learn.
+        if failed.is_none() || code == Code::MessageSizeTooLarge {
+            *failed = Some((code, topic.to_owned()));
+        }
     }
 
     /// The topic that was refused since it was last taken; its name comes by polling.
@@ -106,7 +109,8 @@ impl ProducerContext for Deliveries {
 /// Queues a record, waiting while the queue is full.
 ///
 /// # Errors
-/// The error of librdkafka; that of a full queue once the deadline has passed.
+/// The error of librdkafka; that of a full queue once the deadline has passed, or a delivery has failed: what is behind it
+/// in a transaction waits for the abort.
 pub(super) fn enqueue(
     producer: &BaseProducer<Deliveries>,
     mut record: BaseRecord<'_, [u8], [u8]>,
@@ -121,7 +125,9 @@ pub(super) fn enqueue(
                 producer.poll(Duration::ZERO);
                 return Ok(());
             }
-            Err((KafkaError::MessageProduction(Code::QueueFull), back)) if !deadline.passed() => {
+            Err((KafkaError::MessageProduction(Code::QueueFull), back))
+                if !deadline.passed() && producer.context().failure().is_none() =>
+            {
                 producer.poll(LOOK);
                 record = back;
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Output;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use duplex_collector::cli::capture::CapturedRecord;
 use rdkafka::ClientConfig;
@@ -155,7 +155,9 @@ fn a_key_or_headers_as_large_as_a_record_may_be_make_a_dead_letter_and_hold_nobo
 #[test]
 fn the_longest_honest_session_comes_whole_on_a_broker_with_kafkas_defaults() {
     const RESPONSES: usize = 10_000;
-    let shape = Shape { sections: "[session]\nmax_duration = \"30h\"", ..Shape::default() };
+    // Its parts go through a queue that can't hold them all.
+    let properties = vec![("queue.buffering.max.kbytes", "8192".to_owned())];
+    let shape = Shape { properties, sections: "[session]\nmax_duration = \"30h\"", ..Shape::default() };
     let deployment = Deployment::shaped(cluster::shared(), "longest", shape);
     create_topics(&deployment);
     let mut records = session("longest", RESPONSES, 220, 8_640);
@@ -203,13 +205,16 @@ fn the_longest_honest_session_comes_whole_on_a_broker_with_kafkas_defaults() {
 
 #[test]
 fn limits_that_are_lowered_while_it_runs_make_records_smaller_and_end_nothing() {
-    let deployment = deployment("lowered");
+    // A queue that is full is not waited for once a record was refused.
+    let properties = vec![("queue.buffering.max.kbytes", "1100".to_owned())];
+    let deployment = Deployment::shaped(cluster::shared(), "lowered", Shape { properties, ..Shape::default() });
+    create_topics(&deployment);
     let service = deployment.start_ready("a", &[]);
     // Of the same log of the same broker: what is refused there is not always the first record of a batch.
     for (kind, bytes) in [("bundles", 70_000), ("dead-letters", 20_000), ("changelog", 70_000)] {
         set_limit(&deployment, kind, bytes);
     }
-    let mut records = session("long", 300, 100, 1_000);
+    let mut records = session("long", 300, 250, 1_000);
     let unreadable = |n: usize| {
         let text: String = numbers().take(1_000 * (n + 1)).map(|number| format!("{number:016x}")).collect();
         event(&format!("unreadable-{n}"), text)
@@ -219,12 +224,14 @@ fn limits_that_are_lowered_while_it_runs_make_records_smaller_and_end_nothing() 
     let mut letters = Judge::of(&deployment, "dead-letters");
     letters.read_until(4);
     let mut judge = Judge::of(&deployment, "bundles");
+    let began = Instant::now();
     until_true("every part is there", || {
         judge.read();
         let first = judge.records.first().map(|record| serde_json::from_slice::<Value>(&record.value).expect("JSON"));
         first.is_some_and(|part| part["parts"].as_u64() == Some(judge.records.len() as u64))
     });
     assert!(put_together(&judge.records) == json_of(&expected::replayed(&deployment).bundles));
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}: something waited in vain", began.elapsed());
     let kept: Vec<_> = letters.records.iter().map(|letter| letter.value.len()).collect();
     assert!(kept.contains(&0), "{kept:?}");
     let refused = service.metric("duplex_refused_for_size_total").expect("a metric");

@@ -11,9 +11,9 @@ use ureq::http::HeaderValue;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
 /// Of a service with TLS or a login (its admin.web_config).
-// clap takes the name for a group, and a command has one group of a name.
 #[derive(Debug, Default, clap::Args)]
-#[group(id = "access")]
+// `top` has a group of this name already.
+#[group(skip)]
 pub struct Args {
     /// CA certificates (PEM) to trust for https:// [default: the system's]
     #[arg(long, value_name = "FILE")]
