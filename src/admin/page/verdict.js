@@ -19,7 +19,7 @@ const CHECKS = [
   {
     title: 'This replica',
     wrong: 'replica not ready',
-    objective: 'live and ready',
+    objective: 'has to be live and ready',
     look: ({ live, ready }) => {
       const value = live.passes ? (ready.passes ? 'live, ready' : 'not ready') : 'not live';
       return { value, bad: value !== 'live, ready' };
