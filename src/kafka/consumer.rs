@@ -356,14 +356,12 @@ impl crate::worker::Consumer for Consumer {
         }
         // A static member that is closed does not leave its group, and others would wait for its session's end; one that
         // unsubscribes does, once its partitions are given back.
-        if client.context().is_connected() {
-            client.unsubscribe();
-            let left = Deadline::after(LEAVE_TIMEOUT.min(timeout / 2));
-            while !left.passed() && client.assignment().is_ok_and(|held| held.count() > 0) {
-                drop(client.poll(LEAVE_POLL));
-            }
+        client.unsubscribe();
+        let left = Deadline::after(LEAVE_TIMEOUT.min(timeout / 2));
+        while !left.passed() && client.assignment().is_ok_and(|held| held.count() > 0) {
             drop(client.poll(LEAVE_POLL));
         }
+        drop(client.poll(LEAVE_POLL));
         drop_within(client, deadline.remaining(), "consumer");
     }
 }

@@ -96,9 +96,9 @@ fn brokers() -> Brokers {
     brokers
 }
 
-/// A deployment whose group and transactions are coordinated by one broker.
-fn deployment(brokers: &Brokers) -> Deployment {
-    let deployment = until("a name is coordinated by one broker", || {
+/// A deployment whose group and transactions are coordinated by one broker, and the instance whose transactions are.
+fn deployment(brokers: &Brokers) -> (Deployment, &'static str) {
+    let (deployment, instance) = until("a name is coordinated by one broker", || {
         let shape = Shape {
             partitions: 3,
             properties: vec![("session.timeout.ms", "10000".into()), ("heartbeat.interval.ms", "3000".into())],
@@ -107,12 +107,14 @@ fn deployment(brokers: &Brokers) -> Deployment {
         };
         let deployment = Deployment::shaped(brokers.bootstrap(), "outages", shape);
         let name = &deployment.name;
-        let is_it = brokers.coordinator_of_group(name) == COORDINATOR
-            && brokers.coordinator_of_transactions(&format!("{name}-a-0")) == COORDINATOR;
-        is_it.then_some(deployment)
+        // The partitions of both go by the name's hash: other instances have other ones.
+        let is_it =
+            |instance: &&str| brokers.coordinator_of_transactions(&format!("{name}-{instance}-0")) == COORDINATOR;
+        let instance = ["a", "b", "c", "d"].into_iter().find(is_it)?;
+        (brokers.coordinator_of_group(name) == COORDINATOR).then_some((deployment, instance))
     });
     place_topics(&deployment);
-    deployment
+    (deployment, instance)
 }
 
 impl Scene<'_> {
@@ -169,7 +171,7 @@ impl Scene<'_> {
         let all = Kind::AllBrokers.brokers();
         all.iter().for_each(|broker| cluster.signal(*broker, "STOP"));
         until_true("a call is not answered", || self.service.status("/readyz") == Some(503));
-        let service = std::mem::replace(&mut self.service, self.deployment.start("b", &[]));
+        let service = std::mem::replace(&mut self.service, self.deployment.start("next", &[]));
         let (status, took) = service.terminate();
         all.iter().for_each(|broker| cluster.signal(*broker, "CONT"));
         self.brokers.await_leaders();
@@ -257,8 +259,8 @@ fn send_meanwhile<T>(deployment: &Deployment, act: impl FnOnce() -> T) -> T {
 #[test]
 fn outages_are_waited_through_told_within_ten_seconds_and_over_ten_seconds_after_they_end() {
     let brokers = brokers();
-    let deployment = deployment(&brokers);
-    let service = deployment.start_ready("a", &[]);
+    let (deployment, instance) = deployment(&brokers);
+    let service = deployment.start_ready(instance, &[]);
     let mut scene = Scene { brokers: &brokers, deployment: &deployment, service };
     let outages = Size::chosen().outages;
     let (mut rows, ended) = send_meanwhile(&deployment, || {
