@@ -9,10 +9,9 @@ fn of_two_processes_with_one_instance_the_earlier_ends_and_names_it_with_the_rem
     let deployment = deployment("instances");
     let earlier = deployment.start_ready("eu-0", &[]);
     let later = deployment.start_ready("eu-0", &[]);
-    until_true("the later one has partitions", || {
-        later.get("/readyz").is_some_and(|(_, body)| body.contains("running 2 partitions"))
+    until_true("the later one has all partitions", || {
+        later.get("/readyz").is_some_and(|(_, body)| body.contains("running 4 partitions"))
     });
-    // For each partition, so that both have something to commit.
     let events: Vec<_> = (0..40).map(|n| event(&format!("s{n}"), r#"{"type":"session.created"}"#)).collect();
     send_all(&deployment, &events);
     let (status, log) = earlier.wait_until_ended();

@@ -109,7 +109,7 @@ fn deployment(brokers: &Brokers) -> (Deployment, &'static str) {
         let name = &deployment.name;
         // The partitions of both go by the name's hash: other instances have other ones.
         let is_it =
-            |instance: &&str| brokers.coordinator_of_transactions(&format!("{name}-{instance}-0")) == COORDINATOR;
+            |instance: &&str| brokers.coordinator_of_transactions(&format!("{name}/{instance}/0")) == COORDINATOR;
         let instance = ["a", "b", "c", "d"].into_iter().find(is_it)?;
         (brokers.coordinator_of_group(name) == COORDINATOR).then_some((deployment, instance))
     });
