@@ -40,7 +40,10 @@ pub fn caught<T>(call: impl FnOnce() -> T) -> Option<T> {
 
 fn tell(info: &PanicHookInfo<'_>) {
     let place = info.location().map(ToString::to_string).unwrap_or_default();
-    let Some(repeated) = limiter::admit(&format!("panic at {}", place.replace(char::is_numeric, "_"))) else { return };
+    // The limiter takes messages that differ in digits only for the same.
+    let letters = |c: char| c.to_digit(10).map_or(c, |digit| char::from(b'a' + digit as u8));
+    let key: String = place.chars().map(letters).collect();
+    let Some(repeated) = limiter::admit(&format!("panic at {key}")) else { return };
     // What was put together at the time may hold the text of an event.
     let message = info.payload().downcast_ref::<&str>().copied().unwrap_or("panic");
     let thread = thread::current();

@@ -34,7 +34,7 @@ pub(super) fn spawn(service: &Service) -> Outcome<JoinHandle<()>> {
     let mut feed = Feed::new(config.clone(), *clock, Arc::clone(runs)).map_err(|e| Code::Failed.because(e))?;
     let (clock, health, shutdown) = (*clock, health.clone(), shutdown.clone());
     let read = move || {
-        let mut warned = Seldom::default();
+        let (mut warned, mut told) = (Seldom::default(), 0);
         while !shutdown.is_requested() {
             match feed.poll() {
                 Ok(true) => health.run_view_caught_up(),
@@ -45,6 +45,11 @@ pub(super) fn spawn(service: &Service) -> Outcome<JoinHandle<()>> {
                     }
                     thread::sleep(POLL);
                 }
+            }
+            let unreadable = lock(&feed.runs).unreadable();
+            if unreadable != told && warned.is_due(clock.monotonic()) {
+                told = unreadable;
+                warn!(records = unreadable, "records of the bundles topic are no bundles and in no figure");
             }
         }
     };

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::measures::SessionMeasures;
-use super::parts::{Cuts, List};
+use super::parts::{Cuts, List, PART_KEYS_BYTES};
 use super::response::ResponseEntry;
 use super::row::RequestRow;
 use super::session_metrics::SessionMetrics;
 use crate::collector::{EndReason, FinalStatus, Head, Limits, ReceiveClock, SessionCollector, StreamStartSource};
-use crate::ids::{Offset, Partition, TopicPartition};
+use crate::ids::{MAX_SESSION_ID_BYTES, Offset, Partition, TopicPartition};
 
 /// Version of the bundle's shape.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -69,7 +69,7 @@ const ROW_BYTES: usize = 512 << 10;
 /// Bytes of the session's metrics; of larger ones the stages are left out.
 const SESSION_METRICS_BYTES: usize = 256 << 10;
 
-/// Bytes of the largest piece of a bundle that can't be cut: a row, or what stands beside the rows.
+/// Bytes of the largest piece of a bundle that can't be cut, a row or what stands beside the rows, with its key as a record.
 #[must_use]
 pub fn largest_piece(limits: &Limits) -> usize {
     /// What numbers and the names of keys come to.
@@ -77,7 +77,8 @@ pub fn largest_piece(limits: &Limits) -> usize {
     // Each byte of a text may be escaped, as six.
     let text = 6 * limits.text_bytes + 32;
     let names = 2 * (limits.error_codes + 1) * text;
-    ROW_BYTES.max(6 * text + NUMBERS).max(SESSION_METRICS_BYTES + names + 8 * text + NUMBERS)
+    let beside = PART_KEYS_BYTES + MAX_SESSION_ID_BYTES;
+    ROW_BYTES.max(6 * text + NUMBERS).max(SESSION_METRICS_BYTES + names + 8 * text + NUMBERS) + beside
 }
 
 /// Makes the bundle of a session that [`finish`](SessionCollector::finish)ed.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// More than a part's own keys take.
-const PART_KEYS_BYTES: usize = 128;
+pub(super) const PART_KEYS_BYTES: usize = 128;
 
 /// Where a bundle's JSON may be cut: the elements of its two lists, `request_metrics` before `responses`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

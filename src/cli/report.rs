@@ -13,7 +13,7 @@ use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::{Code, Outcome};
 use crate::kafka::{self, BundleReader};
-use crate::report::Report;
+use crate::report::{Parts, Report};
 use crate::time::Clock;
 use crate::worker::BrokerError;
 
@@ -71,14 +71,16 @@ pub fn of_topic(config: &Config) -> Outcome<Report> {
     kafka::connect(&config.kafka, BROKER_TIMEOUT).map_err(check::failure)?;
     let mut reader = BundleReader::new(&config.kafka, &config.topics).map_err(|e| Code::Failed.because(e))?;
     let mut report = Report::default();
-    let mut foreign = 0;
+    let (mut parts, mut foreign) = (Parts::default(), 0);
     let clock = SystemClock::new();
     let mut progress = clock.monotonic();
     while !reader.caught_up() {
         let polled = reader.poll(Duration::from_millis(200), &mut |record| {
             progress = clock.monotonic();
-            let added = str::from_utf8(record.value).is_ok_and(|json| report.add_bundle(json).is_ok());
-            foreign += u64::from(!added);
+            if let Some((bundle, _)) = parts.take(record.key, record.value, record.written_at) {
+                let added = str::from_utf8(&bundle).is_ok_and(|json| report.add_bundle(json).is_ok());
+                foreign += u64::from(!added);
+            }
         });
         match polled {
             Err(e @ BrokerError::Retriable(_)) if clock.monotonic().saturating_sub(progress) > BROKER_TIMEOUT => {

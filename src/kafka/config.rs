@@ -35,10 +35,8 @@ pub(super) enum Isolation {
 
 /// librdkafka's `batch.size`.
 const BATCH_BYTES: usize = 1_000_000;
-/// What is sent back to the events topic is as large as that allows.
-const LARGEST_RECORD: usize = 20 << 20;
-/// Above what librdkafka adds to a record when it measures it.
-const MEASURE_BYTES: usize = 64 << 10;
+/// The most that librdkafka takes as `message.max.bytes`. Topics may allow more.
+const LARGEST_RECORD: &str = "1000000000";
 
 impl Settings {
     /// A member of the group.
@@ -115,7 +113,7 @@ impl Settings {
         // large for its topic is for the broker to refuse, which has the last word.
         let batch = config.get("batch.size").and_then(|bytes| bytes.parse().ok()).unwrap_or(BATCH_BYTES);
         config.set("batch.size", batch.min(limits.batch()).to_string());
-        config.set("message.max.bytes", LARGEST_RECORD.max(limits.largest() + MEASURE_BYTES).to_string());
+        config.set("message.max.bytes", LARGEST_RECORD);
         // As Java's clients choose: equal keys are in equal partitions whoever wrote them.
         self.default(&mut config, "partitioner", "murmur2_random");
         config.set("enable.idempotence", "true").set("acks", "all");

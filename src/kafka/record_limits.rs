@@ -94,11 +94,6 @@ impl RecordLimits {
     pub(super) fn batch(&self) -> usize {
         self.bundles.min(self.dead_letters).min(self.changelog)
     }
-
-    /// The largest of them.
-    pub(super) fn largest(&self) -> usize {
-        self.bundles.max(self.dead_letters).max(self.changelog)
-    }
 }
 
 /// What is left of `limit` for value and headers beside a key.
@@ -148,7 +143,7 @@ mod tests {
         limits.lower(&topics.bundles, &topics);
         let expected = RecordLimits { bundles: 262_147, dead_letters: KAFKA_DEFAULT, changelog: KAFKA_DEFAULT };
         assert_eq!(limits, expected);
-        assert_eq!((limits.batch(), limits.largest()), (262_147, KAFKA_DEFAULT));
+        assert_eq!(limits.batch(), 262_147);
         limits.lower(&topics.events, &topics);
         assert_eq!(limits, expected);
         (0..2).for_each(|_| limits.lower(&topics.bundles, &topics));

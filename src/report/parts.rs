@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 const PART: &[u8] = br#"{"part":"#;
 
 /// Bytes of parts that wait for others. A transaction writes all of a bundle, so only those wait for good of which others
-/// were deleted; past this they are forgotten.
+/// were deleted; past this the largest is forgotten, and counts as a record that is no bundle.
 const MOST_BYTES: usize = 256 << 20;
 
 /// Parts of bundles that are not complete yet, by record key.
@@ -63,15 +63,23 @@ impl Parts {
         self.bytes += record.len();
         waiting.parts.insert(part, (written_at, record.to_vec()));
         if waiting.parts.len() < of {
-            if self.bytes > MOST_BYTES {
-                *self = Self::default();
-            }
-            return None;
+            return (self.bytes > MOST_BYTES).then(|| self.forget_largest(written_at));
         }
         let complete = self.waiting.remove(key)?;
         self.bytes -= complete.bytes();
         let written_at = complete.parts.first_key_value().map_or(written_at, |(_, (written_at, _))| *written_at);
         Some((Cow::Owned(complete.whole().unwrap_or_default()), written_at))
+    }
+}
+
+impl Parts {
+    /// No bundle, in the place of the one that waits with the most bytes.
+    fn forget_largest<'a>(&mut self, written_at: Timestamp) -> (Cow<'a, [u8]>, Timestamp) {
+        let largest = self.waiting.iter().max_by_key(|(_, waiting)| waiting.bytes()).map(|(key, _)| key.clone());
+        if let Some(forgotten) = largest.and_then(|key| self.waiting.remove(&key)) {
+            self.bytes -= forgotten.bytes();
+        }
+        (Cow::Borrowed(&[]), written_at)
     }
 }
 

@@ -42,8 +42,12 @@ impl Rolling {
 
     /// The tally that what happened at `time` goes into; `None` where that is before a window that ends at `end`.
     pub fn at(&mut self, time: Timestamp, end: Timestamp) -> Option<&mut Tally> {
-        let (slot, bound) = (self.slot(time), self.slot_bound);
-        (slot >= self.first(end)).then(|| self.slots.entry(slot).or_insert_with(|| Tally::bounded(bound)))
+        let (slot, first, bound) = (self.slot(time), self.first(end), self.slot_bound);
+        // A window that nobody looks at is not to grow.
+        if self.slots.len() > 2 * SLOTS as usize {
+            self.slots = self.slots.split_off(&first);
+        }
+        (slot >= first).then(|| self.slots.entry(slot).or_insert_with(|| Tally::bounded(bound)))
     }
 
     /// Adds all of `other`, a window of the same length.

@@ -87,7 +87,7 @@ where
         match ended {
             Ok(()) => {}
             Err(BrokerError::Undecided(text)) => {
-                warn!(cause = text, "the transaction's end is not known, it is decided by a new producer");
+                warn!(cause = text, "a new producer is registered, which decides the transaction");
                 if !fault::is_on(Fault::GoOnUndecided) {
                     self.connection.unregistered();
                 }
