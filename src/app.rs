@@ -226,7 +226,12 @@ impl Service {
                 Err(RecvTimeoutError::Disconnected) => workers = 0,
             }
         }
-        if run_view.join().is_err() {
+        // It has nothing to lose, so it is not waited for longer than the workers are.
+        let deadline = deadline.unwrap_or_default();
+        while !run_view.is_finished() && self.clock.monotonic() < deadline {
+            thread::sleep(Duration::from_millis(20));
+        }
+        if run_view.is_finished() && run_view.join().is_err() {
             warn!("the run view's thread panicked");
         }
         outcome

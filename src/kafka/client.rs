@@ -10,6 +10,9 @@ use tracing::warn;
 use crate::clock::SystemClock;
 use crate::time::Clock;
 
+/// For a client that is replaced to close: the worker's loop waits.
+pub(super) const REPLACE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A point in time by which a call must be over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline {

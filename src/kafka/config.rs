@@ -33,6 +33,8 @@ pub(super) enum Isolation {
     ReadUncommitted,
 }
 
+/// The longest that a broker may wait for records before it answers a member of the group.
+const MAX_FETCH_WAIT_MS: u64 = 2_000;
 /// librdkafka's `batch.size`.
 const BATCH_BYTES: usize = 1_000_000;
 /// The most that librdkafka takes as `message.max.bytes`. Topics may allow more.
@@ -59,6 +61,9 @@ impl Settings {
             .set("auto.offset.reset", "error")
             .set("enable.partition.eof", "true")
             .set("statistics.interval.ms", "1000");
+        // A broker that holds an answer back for longer would look as if it did not answer.
+        let wait = config.get("fetch.wait.max.ms").and_then(|ms| ms.parse().ok()).unwrap_or(500);
+        config.set("fetch.wait.max.ms", wait.min(MAX_FETCH_WAIT_MS).to_string());
         config
     }
 

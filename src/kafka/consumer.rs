@@ -15,7 +15,7 @@ use rdkafka::{ClientConfig, Message, Offset as Position, TopicPartitionList};
 use tracing::{debug, warn};
 
 use super::assignment::Assignment;
-use super::client::{Deadline, drop_within};
+use super::client::{Deadline, REPLACE_TIMEOUT, drop_within};
 use super::denial::Denial;
 use super::group::{Group, Rebalance, accept_none, is_cooperative, locked, release_all};
 use super::login::Login;
@@ -31,9 +31,6 @@ use crate::worker::{BrokerError, Ends, Polled, QueuedBytes, Start};
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// One look at that; the leave itself is sent meanwhile.
 const LEAVE_POLL: Duration = Duration::from_millis(100);
-
-/// For a client that is replaced: the worker's loop waits.
-const REPLACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The group's metadata for a transaction. Shared, because a call that does not come back keeps it.
 pub struct GroupMetadata(pub(super) Arc<ConsumerGroupMetadata>);
@@ -121,9 +118,9 @@ impl Consumer {
         each_done("pause", &list)
     }
 
-    /// Puts another client in the place of one that was fenced by its own former self: once its session has timed out
-    /// librdkafka has given its member id up and sends heartbeats all the same until the rebalance is answered. A
-    /// coordinator that comes back just then takes them for those of another process with this instance.
+    /// Puts another client in the place of one that was fenced by its own former self. When its session times out librdkafka
+    /// empties its member id, but keeps sending heartbeats with its instance id. A coordinator that returns just then
+    /// answers FENCED_INSTANCE_ID, as to a second process with this instance, and the client is dead.
     fn renew(&mut self, visit: &mut dyn FnMut(Polled<'_>)) -> Result<(), BrokerError> {
         let next = made(&self.config, open(&self.client)?.context().renewed(), &self.topic)?;
         warn!("the group took this member's last heartbeats for another's, it joins anew");
@@ -132,10 +129,8 @@ impl Consumer {
             drop_within(client, REPLACE_TIMEOUT, "consumer");
         }
         self.revoked_at = None;
-        let lost = self.assignment.forgotten();
-        if !lost.is_empty() {
-            visit(Polled::Lost(lost));
-        }
+        // Also where it had none: it has not joined any more.
+        visit(Polled::Lost(self.assignment.forgotten()));
         Ok(())
     }
 
@@ -221,20 +216,21 @@ impl crate::worker::Consumer for Consumer {
         let call = format!("committed offsets of group {}", self.group);
         let list =
             client.committed_offsets(self.names(partitions), timeout).map_err(|error| errors::lookup(&call, &error))?;
-        list.elements()
-            .iter()
-            .map(|element| {
-                element.error().map_err(|error| errors::lookup(&call, &error))?;
-                let offset = match element.offset() {
-                    Position::Offset(offset) => Some(Offset(offset)),
-                    _ => None,
-                };
-                let committed = CommittedOffset { offset, has_state: offsets::has_state(element) };
-                let partition = Partition(element.partition());
-                let from = offset.map_or_else(|| self.beginning(client, partition, deadline), Ok)?;
-                Ok(Start { partition, committed, from })
-            })
-            .collect()
+        let (mut starts, mut failed) = (Vec::new(), None);
+        for element in list.elements() {
+            element.error().map_err(|error| errors::lookup(&call, &error))?;
+            let offset = match element.offset() {
+                Position::Offset(offset) => Some(Offset(offset)),
+                _ => None,
+            };
+            let committed = CommittedOffset { offset, has_state: offsets::has_state(&element) };
+            let partition = Partition(element.partition());
+            match offset.map_or_else(|| self.beginning(client, partition, deadline), Ok) {
+                Ok(from) => starts.push(Start { partition, committed, from }),
+                Err(e) => failed = Some(e),
+            }
+        }
+        failed.filter(|_| starts.is_empty()).map_or(Ok(starts), Err)
     }
 
     /// Also rewinds a partition that is assigned already. Partitions that the group took meanwhile are left out.

@@ -49,8 +49,8 @@ impl ConsumerContext for Logging {}
 /// One line of librdkafka's log.
 pub(super) fn log(level: RDKafkaLogLevel, facility: &str, message: &str) {
     let message = without_thread(message);
-    // What these two say comes again as an error with the same text.
-    // Nor does a partition say anything that was not added to a transaction because another one may not be.
+    // FAIL and ERROR come again through the error callback. "Operation not attempted" only means that another partition of the
+    // same request was refused, which has a line of its own.
     let is_said_elsewhere =
         matches!(facility, "FAIL" | "ERROR") || message.ends_with("Broker: Operation not attempted");
     if matches!(level, RDKafkaLogLevel::Debug) || is_said_elsewhere {

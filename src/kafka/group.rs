@@ -89,7 +89,7 @@ impl ClientContext for Group {
                 return;
             }
         }
-        // Nothing else tells it.
+        // librdkafka reports an expired session only by this line of its log.
         if facility == "SESSTMOUT" {
             self.session_timed_out.store(true, Ordering::Release);
         }

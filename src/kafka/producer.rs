@@ -9,7 +9,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, PurgeConfig};
 use tracing::warn;
 
-use super::client::{Deadline, call_within, drop_within};
+use super::client::{Deadline, REPLACE_TIMEOUT, call_within, drop_within};
 use super::consumer::GroupMetadata;
 use super::record_limits::RecordLimits;
 use super::settings::{DeadLetterPayload, Settings, Topics};
@@ -36,8 +36,6 @@ const LOG_PAUSE: Duration = Duration::from_millis(10);
 /// After its deadline a call that comes back at all has come back.
 const OWN_ANSWER: Duration = Duration::from_secs(1);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// For a client that is replaced: the worker's loop waits.
-const REPLACE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Writes bundles, changelog and dead letters, in transactions unless the guarantee is `at_least_once`.
 pub struct Producer {
@@ -56,8 +54,10 @@ pub struct Producer {
     payload: DeadLetterPayload,
     /// What the topics take, as far as it is known.
     limits: RecordLimits,
-    /// No single call waits longer: past it the broker has given the transaction up too.
+    /// `transaction.timeout.ms`: past it the broker has given the transaction up too.
     timeout: Duration,
+    /// Until when the records of the open transaction have to be delivered, so that time is left to commit it.
+    deliver_by: Deadline,
 }
 
 impl Producer {
@@ -86,6 +86,7 @@ impl Producer {
             payload,
             limits,
             timeout: settings.transaction_timeout(),
+            deliver_by: Deadline::after(Duration::ZERO),
         })
     }
 
@@ -110,13 +111,15 @@ impl Producer {
     /// Queues a record of whatever topic.
     pub(super) fn queue(&self, record: BaseRecord<'_, [u8], [u8]>) -> Result<(), BrokerError> {
         let topic = record.topic;
-        let queued = transaction::enqueue(self.client(), record, Deadline::after(self.answer_timeout()));
+        let deadline = Deadline::after(self.answer_timeout().min(self.deliver_by.remaining()));
+        let queued = transaction::enqueue(self.client(), record, deadline);
         queued.map_err(|error| refused(self.client(), topic, &error))
     }
 
     /// Puts another client in the place of this one, which may hang, not know how its transaction ended, or make batches that
     /// are too large. It is given up to a thread of its own.
     fn renew(&mut self) -> Result<(), BrokerError> {
+        self.learn_limit();
         let context = Arc::clone(self.client().context());
         let config = self.settings.producer(self.slot, self.is_transactional(), &self.limits);
         let client = made(&config, context.renewed())?;
@@ -206,11 +209,12 @@ impl crate::worker::Producer for Producer {
     type GroupMetadata = GroupMetadata;
 
     fn init_transactions(&mut self) -> Result<(), BrokerError> {
+        let is_dead = self.client().client().fatal_error().is_some();
+        if self.is_registered || is_dead {
+            self.renew()?;
+        }
         if !self.is_transactional() {
             return Ok(());
-        }
-        if self.is_registered {
-            self.renew()?;
         }
         let (client, login) = (self.client(), &self.client().context().login);
         login.await_answer(|timeout| client.poll(timeout));
@@ -233,6 +237,7 @@ impl crate::worker::Producer for Producer {
 
     fn begin(&mut self) -> Result<(), BrokerError> {
         self.client().context().take_failure();
+        self.deliver_by = Deadline::after(self.timeout / 2);
         if !self.is_transactional() {
             return Ok(());
         }
@@ -269,7 +274,7 @@ impl crate::worker::Producer for Producer {
     }
 
     fn commit(&mut self) -> Result<(), BrokerError> {
-        let settled = transaction::delivered(self.client(), self.answer_timeout(), Deadline::after(self.timeout));
+        let settled = transaction::delivered(self.client(), self.answer_timeout(), self.deliver_by);
         transaction::verdict(self.client())?;
         settled?;
         if !self.is_transactional() {
@@ -293,12 +298,14 @@ impl crate::worker::Producer for Producer {
         loop {
             let result = self.client().abort_transaction(ABORT_TRY.min(deadline.remaining()));
             if result.as_ref().is_err_and(errors::has_nothing_open) {
-                self.learn_limit();
                 // Where the broker refuses every topic of a transaction it never begins there, and librdkafka takes the
                 // answer to its abort for fatal.
                 return Err(BrokerError::Undecided("the broker knows of no transaction to abort".into()));
             }
-            if result.as_ref().is_err_and(errors::is_in_between) && !deadline.passed() {
+            if result.as_ref().is_err_and(errors::is_in_between) {
+                if deadline.passed() {
+                    return Err(BrokerError::Undecided("the abort before this one is not answered".into()));
+                }
                 self.client().poll(LOG_PAUSE);
                 continue;
             }

@@ -57,7 +57,8 @@ const SILENT_US: i64 = 5_000_000;
 
 impl Broker {
     fn is_up(&self) -> bool {
-        self.state == "UP"
+        // The latter while it logs in anew.
+        matches!(self.state.as_str(), "UP" | "REAUTH")
     }
 
     fn is_silent(&self) -> bool {

@@ -151,7 +151,7 @@ pub(super) fn delivered(
 /// Waits until every queued record is delivered or has failed.
 ///
 /// # Errors
-/// `Abortable` when none of them was for `silence`, or some are left at the deadline.
+/// `Retriable` when none of them was for `silence`, or some are left at the deadline.
 pub(super) fn settle(
     producer: &BaseProducer<Deliveries>,
     silence: Duration,
@@ -171,10 +171,10 @@ fn wait(
     while left > 0 && !is_over() {
         if moves_by.passed() {
             let silent = silence.as_millis();
-            return Err(BrokerError::Abortable(format!("no record was delivered for {silent} ms, {left} are left")));
+            return Err(BrokerError::Retriable(format!("no record was delivered for {silent} ms, {left} are left")));
         }
         if deadline.passed() {
-            return Err(BrokerError::Abortable(format!("{left} records were not delivered in time")));
+            return Err(BrokerError::Retriable(format!("{left} records were not delivered in time")));
         }
         producer.poll(LOOK);
         let now = producer.in_flight_count();

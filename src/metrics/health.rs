@@ -105,7 +105,7 @@ impl Health {
         against.extend(undecided.into_iter().map(|(partition, time)| {
             let seconds = time.as_secs();
             format!(
-                "partition {partition} waits for an open transaction of another producer, since {seconds} s: see \
+                "partition {partition} waits for an open transaction of another producer, for {seconds} s: see \
                  kafka-transactions.sh find-hanging"
             )
         }));

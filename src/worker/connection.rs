@@ -16,7 +16,8 @@ use std::time::Duration;
 /// A failure counts until the same call succeeds, or for this long: longer than a commit takes to fail.
 const FAILURE_COUNTS: Duration = Duration::from_secs(20);
 
-/// A client that was cut off for this long may wait for a connection that is gone: it is not asked for a transaction again.
+/// After this long without a connection the producer may wait for one that is gone, so it is registered anew before the next
+/// transaction.
 const CUT_OFF: Duration = Duration::from_secs(10);
 
 /// A kind of call.
@@ -81,11 +82,17 @@ impl Connection {
         self.connected_since.map(|since| now.saturating_sub(since))
     }
 
+    /// Whether a commit may come about, as far as is known.
+    pub(super) fn may_commit(&self) -> bool {
+        self.is_registered && self.connected_since.is_some() && !self.failures.contains_key(&Call::Commit)
+    }
+
     /// Why calls come to nothing; `None` when they don't.
     pub(super) fn away(&self) -> Option<&str> {
         let why = self.failures.values().next().map(|(_, why)| why.as_str());
-        why.or_else(|| self.connected_since.is_none().then_some("no connection to a broker that is needed"))
-            .or_else(|| (!self.is_registered).then_some("the producer is not registered yet"))
+        why.or_else(|| self.connected_since.is_none().then_some("no connection to a broker that is needed")).or_else(
+            || (!self.is_registered).then_some("the transaction coordinator has not registered the producer yet"),
+        )
     }
 }
 
@@ -102,7 +109,7 @@ mod tests {
         let mut connection = Connection::default();
         assert_eq!(connection.away(), Some("no connection to a broker that is needed"));
         connection.look(s(1), true);
-        assert_eq!(connection.away(), Some("the producer is not registered yet"));
+        assert_eq!(connection.away(), Some("the transaction coordinator has not registered the producer yet"));
         connection.registered();
         assert_eq!(connection.away(), None);
         assert_eq!(connection.connected_for(s(3)), Some(s(2)));

@@ -99,7 +99,7 @@ pub trait Consumer {
     fn poll(&mut self, timeout: Duration, visit: &mut dyn FnMut(Polled<'_>)) -> Result<(), BrokerError>;
 
     /// The stable committed offsets of these partitions: those of pending transactions are waited for. Where none is, the
-    /// partition's beginning.
+    /// partition's beginning; partitions whose leader does not tell it now are left out.
     ///
     /// # Errors
     /// `Retriable` while the coordinator, a leader or a pending transaction makes it wait past `timeout`.

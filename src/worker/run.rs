@@ -159,7 +159,7 @@ where
     /// # Errors
     /// When the last commit fails for good; its records are read again by the next owner.
     pub fn drain(&mut self) -> Result<(), WorkerError> {
-        let committed = if self.connection.away().is_none() { self.commit() } else { Ok(()) };
+        let committed = if self.connection.may_commit() { self.commit() } else { Ok(()) };
         // Nobody hears a member leave whose broker is away, and a commit may have taken half of the time.
         let left = self.settings.drain_timeout / if self.connection.away().is_none() { 2 } else { 5 };
         let partitions = self.tasks.partitions();
@@ -297,8 +297,8 @@ where
         };
         self.connection.succeeded(Call::Committed);
         self.consumer.assign(&starts)?;
-        self.unaccepted.retain(|partition| !partitions.contains(partition));
         for start in starts {
+            self.unaccepted.remove(&start.partition);
             self.tasks.restore(start, now);
         }
         Ok(())

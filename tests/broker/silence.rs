@@ -64,7 +64,7 @@ fn events_behind_another_producers_open_transaction_are_no_silence_and_are_named
     // Twice the time of silence that ends a session.
     until_true("readiness names it", || {
         let (status, body) = service.get("/readyz").expect("the service answers");
-        status == 503 && body.contains("waits for an open transaction of another producer, since 10 s")
+        status == 503 && body.contains("waits for an open transaction of another producer, for 10 s")
     });
     let mut judge = Judge::of(&deployment, "bundles");
     assert_eq!(judge.read(), 0, "the session goes on");

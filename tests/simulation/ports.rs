@@ -365,7 +365,7 @@ impl Producer for Port {
         let committed = self.call("commit", |world, process| {
             let fails = std::mem::take(&mut world.next_commit_fails);
             if fails || world.is_cut_off(process) || world.plan.draws(Mishap::FailedDelivery) {
-                return Err(BrokerError::Abortable("records were not delivered in time".into()));
+                return Err(BrokerError::Retriable("records were not delivered in time".into()));
             }
             world.flush(process, usize::MAX).map_err(refused)?;
             let unknown = |why: &str| Err(BrokerError::Undecided(why.into()));

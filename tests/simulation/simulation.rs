@@ -277,7 +277,11 @@ impl Simulation {
         let was_alive = world.clients[process].alive;
         if let Err(e) = &result
             && was_alive
-            && !matches!(e, WorkerError::Restore { .. })
+            // Judged above.
+            && !matches!(
+                e,
+                WorkerError::Restore { .. } | WorkerError::State { .. } | WorkerError::Broker(BrokerError::RecordsLost(_))
+            )
             && !(matches!(e, WorkerError::Broker(BrokerError::Fenced(_))) && world.may_be_fenced(process))
         {
             world

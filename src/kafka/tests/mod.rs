@@ -486,7 +486,7 @@ fn the_loss_of_the_broker_is_retriable_everywhere() {
     producer.send(Outgoing::Bundle(&bundle("s-1"))).unwrap();
     let start = Instant::now();
     let error = producer.commit().unwrap_err();
-    assert!(matches!(error, BrokerError::Abortable(_)), "{error:?}");
+    assert!(matches!(error, BrokerError::Retriable(_)), "{error:?}");
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     let mut changelog = Changelog::new(&cluster.settings, &cluster.topics);
     assert!(matches!(changelog.open(Partition(0)), Err(BrokerError::Retriable(_))));

@@ -2,7 +2,7 @@
 
 use tracing::warn;
 
-use super::super::commit::{self, Step, commit};
+use super::super::commit::{self, commit};
 use super::super::connection::Call;
 use super::super::error::WorkerError;
 use super::super::ports::{BrokerError, ChangelogReader, Committed, Consumer, Observer, Producer, TaskState};
@@ -22,6 +22,10 @@ where
     /// Commits what the tasks have, in one transaction.
     pub(super) fn commit(&mut self) -> Result<(), WorkerError> {
         self.committed_at = self.clock.monotonic();
+        // Nothing can be written yet; what is revoked meanwhile is given back as if it were lost.
+        if !self.connection.is_registered() {
+            return Ok(());
+        }
         self.check_topic()?;
         for (partition, position) in self.consumer.positions()? {
             self.tasks.reached(partition, position);
@@ -79,9 +83,8 @@ where
         };
         let pause_ms = self.backoff.failed(now).as_millis();
         warn!(%cause, pause_ms, "commit failed, its records are processed again");
-        // A group that goes on without this member is no broker that is away.
-        let has_moved_on = matches!((step, &cause), (Step::Group | Step::Offsets, BrokerError::Abortable(_)));
-        if !has_moved_on && !matches!(cause, BrokerError::Denied(_) | BrokerError::TooLarge(_)) {
+        // Whoever refuses something has answered.
+        if matches!(cause, BrokerError::Retriable(_) | BrokerError::Undecided(_)) {
             self.connection.failed(Call::Commit, self.clock.monotonic(), &cause.to_string());
         }
         match ended {

@@ -34,14 +34,15 @@ where
         let mut read = Vec::new();
         let mut unreachable = None;
         let budget = RESTORE_BUDGET / u32::try_from(self.tasks.restoring().count()).unwrap_or(1).max(1);
-        for restoring in self.tasks.restoring() {
-            if restoring.again_at > now {
-                continue;
-            }
+        let mut due: Vec<&mut Restoring> =
+            self.tasks.restoring().filter(|restoring| restoring.again_at <= now).collect();
+        // Those that can be read go before those that could not.
+        due.sort_by_key(|restoring| restoring.again_at);
+        for restoring in due {
             let partition = restoring.start.partition;
             let failed = |source| WorkerError::Restore { partition, source };
             // Nobody can read while the broker is away, and a new process could not either. One that is away is waited for
-            // in one call a round: the loop goes on, and another partition has the next try.
+            // in one call a round: the loop goes on, and the one that waits for longest has the next try.
             let pauses = |restoring: &mut Restoring| {
                 restoring.progressed_at = now;
                 restoring.again_at = self.clock.monotonic() + RESTORE_PAUSE;
@@ -142,6 +143,6 @@ where
     fn may_have_moved(&mut self, start: Start) -> bool {
         self.consumer
             .committed(&[start.partition], COMMITTED_TIMEOUT)
-            .map_or(true, |now| now.iter().any(|now| now.committed != start.committed))
+            .map_or(true, |now| now.iter().all(|now| now.committed != start.committed))
     }
 }

@@ -27,7 +27,7 @@ fn a_transaction_that_is_not_decided_is_so_by_a_new_producer_before_anything_com
         |state| state.offsets_error.replace(undecided()).map_or((), drop),
         |state| state.commit_error.replace(undecided()).map_or((), drop),
         |state| {
-            state.commit_error.replace(Some(BrokerError::Abortable("not delivered".into())));
+            state.commit_error.replace(Some(BrokerError::Retriable("not delivered".into())));
             state.abort_error.replace(undecided());
         },
     ];
@@ -53,7 +53,7 @@ fn a_transaction_that_is_not_decided_is_so_by_a_new_producer_before_anything_com
 #[test]
 fn a_transaction_that_is_aborted_needs_no_new_producer_and_says_what_failed_until_one_succeeds() {
     let (mut worker, broker) = cut_off(|state| {
-        state.commit_error.replace(Some(BrokerError::Abortable("not delivered".into())));
+        state.commit_error.replace(Some(BrokerError::Retriable("not delivered".into())));
     });
     assert_eq!(away(&broker).as_deref(), Some("not delivered"));
     round(&mut worker, &broker).expect("goes on");
