@@ -64,6 +64,8 @@ struct State {
     /// What another member commits while this one begins a restore: partition and offset.
     committed_meanwhile: Cell<Option<(i32, i64)>>,
     changelog: RefCell<Vec<Entry>>,
+    /// Changelog partitions whose leader does not answer: a try takes two seconds.
+    away: RefCell<Vec<i32>>,
     /// What reads of a changelog answer before they give what is in it.
     restores: RefCell<VecDeque<Read>>,
     /// What the next call of a transaction answers.
@@ -262,7 +264,11 @@ impl Producer for Broker {
 }
 
 impl ChangelogReader for Broker {
-    fn open(&mut self, _: Partition) -> Result<(), BrokerError> {
+    fn open(&mut self, partition: Partition) -> Result<(), BrokerError> {
+        if self.0.away.borrow().contains(&partition.0) {
+            self.pass(2);
+            return Err(BrokerError::Retriable("no leader".into()));
+        }
         self.0.committed.borrow_mut().extend(self.0.committed_meanwhile.take());
         Ok(())
     }

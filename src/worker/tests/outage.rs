@@ -90,6 +90,22 @@ fn before_the_producer_is_registered_partitions_are_not_accepted_and_what_is_giv
 }
 
 #[test]
+fn what_is_revoked_while_the_producer_is_not_registered_is_given_back_without_a_transaction() {
+    let (mut worker, broker) = running();
+    // Cut off for so long that the producer is registered anew.
+    broker.0.connected.set(false);
+    round(&mut worker, &broker).expect("waits");
+    broker.pass(20);
+    broker.0.connected.set(true);
+    broker.0.coordinator_is_away.set(true);
+    round(&mut worker, &broker).expect("waits");
+    broker.take_calls();
+    broker.push([Next::Record(0, 7, "a", CREATED), Next::Revoked(vec![0])]);
+    round(&mut worker, &broker).expect("waits");
+    assert_eq!(broker.take_calls(), [Call::Unassign(vec![0])]);
+}
+
+#[test]
 fn a_member_that_lost_all_has_not_joined_until_it_is_given_something_anew_be_it_nothing() {
     let (mut worker, broker) = running();
     broker.push([Next::Lost(vec![0])]);

@@ -71,6 +71,17 @@ fn a_broker_that_is_away_is_waited_for_and_the_time_it_is_away_is_not_counted() 
 }
 
 #[test]
+fn changelogs_that_are_away_do_not_keep_the_others_from_being_read() {
+    let (mut worker, broker) = worker(ProcessingGuarantee::ExactlyOnce);
+    broker.0.away.replace(vec![0, 1]);
+    broker.push([Next::Assigned(vec![0, 1, 2])]);
+    for _ in 0..4 {
+        worker.step().expect("goes on");
+    }
+    assert!(broker.0.seen.borrow().states.contains(&(2, TaskState::Running)));
+}
+
+#[test]
 fn a_changelog_that_lacks_the_partition_ends_the_worker() {
     let (mut worker, _broker) = restoring([Read::Error(BrokerError::Misconfigured("too few partitions".into()))]);
     assert!(matches!(worker.step(), Err(WorkerError::Broker(BrokerError::Misconfigured(_)))));
