@@ -291,8 +291,9 @@ fn failure(e: WorkerError, kafka: &kafka::Settings) -> Failure {
         WorkerError::Broker(BrokerError::Fenced(_)) => {
             let kafka::Settings { group_id, instance, .. } = kafka;
             return Code::Failed.because(anyhow!(
-                "{e}: a process that was started later has the same kafka.instance, \"{instance}\", in group \"{group_id}\"; \
-                 unless it was to take the place of this one, give each process an instance of its own"
+                "{e}: a process that was started later has the same kafka.instance, \"{instance}\", in group \"{group_id}\", or \
+                 this one stood still for longer than transaction.timeout.ms; unless the later one was to take the place of \
+                 this one, give each process an instance of its own"
             ));
         }
         WorkerError::Broker(_) => Code::Failed,

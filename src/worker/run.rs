@@ -131,10 +131,15 @@ where
         // In this order: a member that was replaced while it stood still hears so before it would fence its successor.
         let rebalances = self.poll()?;
         self.register()?;
+        let is_assigned = rebalances.iter().any(|rebalance| matches!(rebalance, Rebalance::Assigned(_)));
         for rebalance in rebalances {
             self.rebalance(rebalance)?;
         }
         self.accept()?;
+        if is_assigned && !self.unaccepted.is_empty() {
+            // What can't be accepted yet is assigned later: the whole group waits for this answer.
+            self.consumer.assign(&[])?;
+        }
         self.restore()?;
         let now = self.clock.monotonic();
         self.connection.look(now, self.consumer.is_connected());

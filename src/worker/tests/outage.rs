@@ -80,7 +80,7 @@ fn before_the_producer_is_registered_partitions_are_not_accepted_and_what_is_giv
     for _ in 0..60 {
         round(&mut worker, &broker).expect("waits");
     }
-    assert_eq!(broker.take_calls(), []);
+    assert_eq!(broker.take_calls(), [Call::Assign(vec![])], "the group is answered");
     assert_eq!(away(&broker).as_deref(), Some("no coordinator"));
     assert_eq!(broker.0.seen.borrow().states, [(0, TaskState::Restoring)]);
     broker.0.coordinator_is_away.set(false);
