@@ -72,8 +72,10 @@ impl Kind {
 
 /// What was seen of an outage.
 struct Seen {
-    /// From its begin until the service was not ready, with the gauge at that time and the reason.
-    not_ready: Option<(Duration, Option<f64>, String)>,
+    /// From its begin until the service was not ready, with the reason.
+    not_ready: Option<(Duration, String)>,
+    /// From its begin until the gauge was 0. A scrape may be a second old.
+    gauge_fell: Option<Duration>,
     /// Looks after that, and before the end, that found the gauge at 1: an alert would begin anew.
     flaps: usize,
     /// From its end until a record was committed.
@@ -136,15 +138,19 @@ impl Scene<'_> {
             }
         }
         let began = Instant::now();
-        let (mut not_ready, mut flaps) = (None, 0);
+        let (mut not_ready, mut gauge_fell, mut flaps) = (None, None, 0);
         while began.elapsed() < Duration::from_secs(seconds) {
             thread::sleep(Duration::from_millis(100));
             assert_eq!(self.service.status("/livez"), Some(200), "a broker that is away is waited for");
             let (status, body) = self.service.get("/readyz").expect("the service answers");
             let gauge = self.service.metric("duplex_broker_connected");
-            flaps += usize::from(not_ready.is_some() && gauge != Some(0.0));
+            if gauge == Some(0.0) {
+                gauge_fell.get_or_insert_with(|| began.elapsed());
+            } else {
+                flaps += usize::from(gauge_fell.is_some());
+            }
             if status != 200 && not_ready.is_none() {
-                not_ready = Some((began.elapsed(), gauge, body.lines().next().unwrap_or_default().to_owned()));
+                not_ready = Some((began.elapsed(), body.lines().next().unwrap_or_default().to_owned()));
             }
         }
         if how == How::Killed {
@@ -162,7 +168,7 @@ impl Scene<'_> {
         let goes_on = back.elapsed();
         until_true("the service is ready again", || self.service.status("/readyz") == Some(200));
         assert!(self.service.ended().is_none(), "the service goes on");
-        Seen { not_ready, flaps, goes_on }
+        Seen { not_ready, gauge_fell, flaps, goes_on }
     }
 
     /// SIGTERM while no broker answers, in the midst of a commit; how long the end took. Another process goes on.
@@ -286,9 +292,11 @@ fn outages_are_waited_through_told_within_ten_seconds_and_over_ten_seconds_after
         let what = format!("{outage:?}, traffic {has_traffic}");
         assert!(seen.goes_on < GOES_ON_WITHIN, "{what}: went on after {:?}", seen.goes_on);
         if Duration::from_secs(outage.seconds) > NOT_READY_WITHIN {
-            let (after, gauge, _) = seen.not_ready.as_ref().unwrap_or_else(|| panic!("{what}: ready all the time"));
+            let (after, _) = seen.not_ready.as_ref().unwrap_or_else(|| panic!("{what}: ready all the time"));
             assert!(*after < NOT_READY_WITHIN, "{what}: not ready after {after:?}");
-            assert_eq!((*gauge, seen.flaps), (Some(0.0), 0), "{what}");
+            let fell = seen.gauge_fell.unwrap_or_else(|| panic!("{what}: the gauge was 1 all the time"));
+            assert!(fell < NOT_READY_WITHIN, "{what}: the gauge fell after {fell:?}");
+            assert_eq!(seen.flaps, 0, "{what}: the gauge rose again");
         }
     }
     let Verdict { sessions_in, .. } = verdict;
@@ -298,19 +306,14 @@ fn outages_are_waited_through_told_within_ten_seconds_and_over_ten_seconds_after
 
 fn print(rows: &[(Outage, bool, Seen)], ended: Duration, verdict: &Verdict) {
     let mut text = String::from(
-        "outage | length | kind        | how     | traffic | not ready after | gauge | goes on after | reason\n",
+        "outage | length | kind        | how     | traffic | not ready after | gauge 0 after | goes on after | reason\n",
     );
-    for (Outage { kind, how, seconds }, traffic, Seen { not_ready, goes_on, .. }) in rows {
-        let (after, gauge, reason) = match not_ready {
-            Some((after, gauge, reason)) => (
-                format!("{:.1} s", after.as_secs_f64()),
-                gauge.map_or("-".into(), |gauge| gauge.to_string()),
-                reason.as_str(),
-            ),
-            None => ("-".into(), "-".into(), ""),
-        };
+    let shown = |time: Option<Duration>| time.map_or("-".into(), |time| format!("{:.1} s", time.as_secs_f64()));
+    for (Outage { kind, how, seconds }, traffic, Seen { not_ready, gauge_fell, goes_on, .. }) in rows {
+        let (after, reason) = not_ready.as_ref().map_or((None, ""), |(after, reason)| (Some(*after), reason.as_str()));
+        let (after, gauge) = (shown(after), shown(*gauge_fell));
         text += &format!(
-            "outage | {seconds:4} s | {:11} | {:7} | {:7} | {after:>15} | {gauge:>5} | {:>11.1} s | {reason}\n",
+            "outage | {seconds:4} s | {:11} | {:7} | {:7} | {after:>15} | {gauge:>13} | {:>11.1} s | {reason}\n",
             format!("{kind:?}"),
             format!("{how:?}"),
             if *traffic { "yes" } else { "no" },
