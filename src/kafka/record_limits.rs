@@ -62,7 +62,12 @@ impl RecordLimits {
             match max_message_bytes(admin, topic, deadline) {
                 Ok(bytes) => *limit = bytes.max(LEAST),
                 Err(reason) => {
-                    warn!(topic, reason, bytes = *limit, "max.message.bytes can't be read and is taken for this");
+                    warn!(
+                        topic,
+                        reason,
+                        bytes = *limit,
+                        "max.message.bytes of the topic can't be read; this value is assumed"
+                    );
                 }
             }
         }

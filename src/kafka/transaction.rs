@@ -210,8 +210,9 @@ pub(super) fn delivery(code: Code, topic: &str) -> BrokerError {
     let text = format!("topic {topic}: {code}");
     match code {
         Code::MessageSizeTooLarge => BrokerError::TooLarge(format!(
-            "{text}: raise max.message.bytes of the topic; until then bundles come in smaller parts and dead letters are cut \
-             further, but what is one record of the changelog waits"
+            "{text}: raise max.message.bytes of the topic, which was lowered or could not be read at start. Until then bundles \
+             are split further and dead letters cut further; a single row or changelog record that is too large blocks all \
+             partitions of its worker"
         )),
         Code::TopicAuthorizationFailed => BrokerError::Denied(format!("{text}: the principal needs Write on it")),
         _ => BrokerError::Abortable(text),

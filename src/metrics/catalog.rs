@@ -186,8 +186,8 @@ impl Catalog {
             ),
             runs_not_shown: to.int_gauges(
                 "duplex_runs_not_shown",
-                "Runs on the bundles topic that have no figures here: more than run.max_runs began after them, or 20000 series \
-                 are taken by those that did.",
+                "Runs on the bundles topic without figures here, because run.max_runs newer runs are shown, or because newer runs \
+                 use all 20,000 series.",
                 &[],
             ),
             resident_memory: to.int_gauges("process_resident_memory_bytes", "Resident memory size in bytes.", &[]),

@@ -108,8 +108,11 @@ export function showVerdict(status, part) {
 const sentence = (words) => words[0].toUpperCase() + words.slice(1);
 
 function basis({ complete, run, runs, view }, part) {
-  if (!part && !complete) return 'The bundles topic has not been read yet; figures are shown once those before them are in.';
-  if (!run) return runs.length ? 'There is no such run (yet).' : 'No session has finished.';
+  if (!part && !complete) return 'The bundles topic has not been read to its end yet. Figures appear once it has.';
+  if (!run)
+    return runs.length
+      ? 'This run is not shown: it has no finished session yet, or newer runs took its place.'
+      : 'No session has finished.';
   const window = view && view.window !== 'all' ? `${windowName(view.window)} of ` : '';
   const model = view && view.model !== 'all' ? `, model “${view.model}”` : '';
   const where = `in ${window}the run “${run.run_id}”${model}`;
