@@ -27,7 +27,7 @@ fn a_group_coordinator_that_died_holds_nobody_for_ever_and_a_new_client_goes_on(
     let mut producer =
         Producer::new(&settings, &topics, 0, guarantee, DeadLetterPayload::Keep, RecordLimits::unasked(&settings))
             .unwrap();
-    producer.init_transactions().unwrap();
+    register(&mut producer);
     let member = BaseConsumer::from_config(&settings.consumer(0)).unwrap();
     let group = GroupMetadata(Arc::new(member.group_metadata().unwrap()));
 

@@ -30,6 +30,17 @@ struct Cluster {
     topics: Topics,
 }
 
+/// Registers a producer; the coordinator may have another transaction to end first.
+fn register(producer: &mut Producer) {
+    let start = Instant::now();
+    loop {
+        match producer.init_transactions() {
+            Err(BrokerError::Retriable(text)) => assert!(start.elapsed() < PATIENCE, "{text}"),
+            result => return result.unwrap(),
+        }
+    }
+}
+
 /// What the group answers after one of this program's own commits.
 fn with_state(offset: i64) -> CommittedOffset {
     CommittedOffset { offset: Some(Offset(offset)), has_state: true }
@@ -72,7 +83,7 @@ impl Cluster {
             RecordLimits::unasked(&self.settings),
         )
         .unwrap();
-        producer.init_transactions().unwrap();
+        register(&mut producer);
         producer
     }
 

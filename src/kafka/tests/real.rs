@@ -37,7 +37,7 @@ pub fn producer(settings: &Settings, topics: &Topics, slot: usize) -> Producer {
         RecordLimits::unasked(settings),
     )
     .unwrap();
-    producer.init_transactions().unwrap();
+    register(&mut producer);
     producer
 }
 
