@@ -8,6 +8,17 @@ use rdkafka::mocking::{MockCluster, MockCoordinator};
 
 use super::*;
 
+/// Registers a producer; the coordinator may have another transaction to end first.
+pub fn register(producer: &mut Producer) {
+    let start = Instant::now();
+    loop {
+        match producer.init_transactions() {
+            Err(BrokerError::Retriable(text)) => assert!(start.elapsed() < PATIENCE, "{text}"),
+            result => return result.unwrap(),
+        }
+    }
+}
+
 #[test]
 fn a_group_coordinator_that_died_holds_nobody_for_ever_and_a_new_client_goes_on() {
     const TIMEOUT: Duration = Duration::from_secs(2);

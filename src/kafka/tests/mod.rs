@@ -24,21 +24,12 @@ mod queues;
 mod real;
 mod restore;
 
+use coordinator::register;
+
 struct Cluster {
     broker: EmbeddedBroker,
     settings: Settings,
     topics: Topics,
-}
-
-/// Registers a producer; the coordinator may have another transaction to end first.
-fn register(producer: &mut Producer) {
-    let start = Instant::now();
-    loop {
-        match producer.init_transactions() {
-            Err(BrokerError::Retriable(text)) => assert!(start.elapsed() < PATIENCE, "{text}"),
-            result => return result.unwrap(),
-        }
-    }
 }
 
 /// What the group answers after one of this program's own commits.
