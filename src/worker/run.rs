@@ -150,7 +150,7 @@ where
             may_pass && (!hides_any || fault::is_on(Fault::SilenceBehindTransaction))
         });
         let is_due = now.saturating_sub(self.committed_at) >= self.settings.commit_interval;
-        if self.connection.is_registered() && (is_due || self.tasks.pending_bytes() >= MAX_PENDING_BYTES) {
+        if is_due || self.tasks.pending_bytes() >= MAX_PENDING_BYTES {
             self.commit()?;
         }
         self.tell_connection();

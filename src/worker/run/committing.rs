@@ -19,7 +19,7 @@ where
     O: Observer,
     K: Clock,
 {
-    /// Commits what the tasks have, in one transaction.
+    /// Commits what the tasks have, in one transaction, where the producer is registered.
     pub(super) fn commit(&mut self) -> Result<(), WorkerError> {
         self.committed_at = self.clock.monotonic();
         // Nothing can be written yet; what is revoked meanwhile is given back as if it were lost.
