@@ -1,3 +1,4 @@
+import java.io.PrintWriter;
 import java.time.Duration;
 import java.util.Base64;
 import java.util.List;
@@ -24,11 +25,11 @@ public class ReadCommitted {
             consumer.assign(partitions);
             consumer.seekToBeginning(partitions);
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
-            var lines = new StringBuilder();
+            var lines = new PrintWriter(System.out);
             while (partitions.stream().anyMatch(partition -> consumer.position(partition) < ends.get(partition))) {
-                consumer.poll(Duration.ofMillis(200)).forEach(record -> lines.append(line(record)));
+                consumer.poll(Duration.ofMillis(200)).forEach(record -> lines.print(line(record)));
             }
-            System.out.print(lines);
+            lines.flush();
         }
     }
 
