@@ -9,7 +9,8 @@ use super::parts::{Cuts, List, PART_KEYS_BYTES};
 use super::response::ResponseEntry;
 use super::row::RequestRow;
 use super::session_metrics::SessionMetrics;
-use crate::collector::{EndReason, FinalStatus, Head, Limits, ReceiveClock, SessionCollector, StreamStartSource};
+use super::times::Times;
+use crate::collector::{EndReason, FinalStatus, Head, Limits, SessionClock, SessionCollector, StreamStartSource};
 use crate::ids::{MAX_SESSION_ID_BYTES, Offset, Partition, TopicPartition};
 
 /// Version of the bundle's shape.
@@ -38,17 +39,17 @@ struct Session<'a> {
     end_reason: EndReason,
     close_reason: Option<&'a str>,
     stream_start_source: StreamStartSource,
-    clock: ReceiveClock,
-    events: u64,
-    duplicates: u64,
-    gaps: u64,
-    late_events: u64,
+    clock: SessionClock,
+    events: u32,
+    duplicates: u32,
+    gaps: u32,
+    late_events: u32,
     errors: &'a BTreeMap<String, u64>,
     responses: BTreeMap<FinalStatus, u64>,
-    listens: u64,
-    speaks: u64,
+    listens: u32,
+    speaks: u32,
     overlap: &'a BTreeMap<String, u64>,
-    resumes: u64,
+    resumes: u32,
     first_event_ms: Option<i64>,
     last_event_ms: Option<i64>,
     duration_ms: Option<f64>,
@@ -86,21 +87,22 @@ pub fn largest_piece(limits: &Limits) -> usize {
 pub fn assemble(session: &SessionCollector, end_reason: EndReason, from: &TopicPartition) -> Assembled {
     let (id, head) = (session.id(), session.head());
     let start = session.start().expect("a session has an event, so a finished one has a start");
+    let times = Times::of(session, start);
     let known = session.known_responses();
     let mut unreadable_values = 0;
     let (mut rows, mut responses) = (Vec::new(), Vec::with_capacity(known.len()));
     for (response, index) in known.iter().zip(0..) {
-        let row = RequestRow::of(id, head, index, response).map(|(row, unreadable)| {
+        let row = RequestRow::of(id, head, times, index, response).map(|(row, unreadable)| {
             unreadable_values += unreadable;
             row
         });
-        responses.push(ResponseEntry::of(head, start.at, response, row.as_ref().and_then(|row| row.audio.as_ref())));
+        responses.push(ResponseEntry::of(head, times, response, row.as_ref().and_then(|row| row.audio.as_ref())));
         rows.extend(row);
     }
     let tokens = rows.iter().filter_map(|row| row.stage0_tokens.as_ref()).map(|stage| stage.output.output_token_count);
     let output_tokens = tokens.fold(0, i128::saturating_add);
-    let mut metrics = SessionMetrics::of(id, head, start.at, &rows, &known);
-    let measures = SessionMeasures::of(head, metrics.stream.as_ref(), &rows, &responses);
+    let mut metrics = SessionMetrics::of(id, head, times, &rows, &known);
+    let measures = SessionMeasures::of(session, metrics.stream.as_ref(), &rows, &responses);
     let mut about = Session::of(head, end_reason, start.source, known.iter().map(|response| response.status));
     let source = Source {
         topic: &from.topic,
@@ -175,12 +177,12 @@ impl<'a> Session<'a> {
         Self {
             model: head.model.as_deref().or(head.created_model.as_deref()),
             run_id: head.run_id.as_deref(),
-            split: head.split.as_deref(),
-            sample_id: head.sample_id.as_deref(),
+            split: head.split(),
+            sample_id: head.sample_id(),
             end_reason,
             close_reason: head.ended.as_ref().and_then(|end| end.close_reason.as_deref()),
             stream_start_source,
-            clock: head.clock,
+            clock: head.received.clock(),
             events: tallies.events,
             duplicates: tallies.duplicates,
             gaps: tallies.gaps,
@@ -193,7 +195,7 @@ impl<'a> Session<'a> {
             resumes: tallies.resumes,
             first_event_ms: head.first_event.map(|at| at.0),
             last_event_ms: head.last_event.map(|at| at.0),
-            duration_ms: head.duration_ms(),
+            duration_ms: head.received.duration_ms(),
             truncated: head.truncated,
         }
     }

@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use super::response::ResponseEntry;
 use super::row::{LatencySource, RequestRow};
 use super::session_metrics::StreamMetrics;
-use crate::collector::{FinalStatus, Head};
+use crate::collector::{FinalStatus, SessionClock, SessionCollector};
 use crate::wire::{error_code, overlap_action};
 
 /// One finished session, of all its responses, whatever the bundle had to leave out.
 ///
-/// What rests on differences of receive times is left out where those came from two clocks.
+/// Its figures are those of the bundle: where that has none, there is none here.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SessionMeasures {
     /// `None` where no response has audio in the stream's window.
     pub stream: Option<StreamMeasures>,
     /// First to last event by receive time.
     pub duration_ms: Option<f64>,
+    /// `Mixed` or `Unsteady` where its receive times do not fit together.
+    pub clock_fault: Option<SessionClock>,
     pub listens: u64,
     pub speaks: u64,
     pub resumes: u64,
@@ -51,25 +53,25 @@ pub struct ResponseMeasures {
 impl SessionMeasures {
     /// The measures of a session from the parts of its bundle; `rows` and `responses` by index.
     pub fn of(
-        head: &Head,
+        session: &SessionCollector,
         stream: Option<&StreamMetrics>,
         rows: &[RequestRow<'_>],
         responses: &[ResponseEntry<'_>],
     ) -> Self {
-        let one_clock = head.has_one_clock();
-        let tallies = &head.tallies;
+        let tallies = &session.head().tallies;
         let mut rows = rows.iter().peekable();
         let responses = responses.iter().zip(0..).map(|(response, index)| {
             let row = rows.next_if(|row| row.request_index == index);
-            ResponseMeasures::of(response, row, one_clock)
+            ResponseMeasures::of(response, row)
         });
         Self {
-            stream: stream.map(|stream| StreamMeasures::of(stream, one_clock)),
-            duration_ms: head.duration_ms(),
-            listens: tallies.listens,
-            speaks: tallies.speaks,
-            resumes: tallies.resumes,
-            sequence_gaps: tallies.gaps,
+            stream: stream.map(StreamMeasures::of),
+            duration_ms: session.head().received.duration_ms(),
+            clock_fault: session.clock_fault(),
+            listens: tallies.listens.into(),
+            speaks: tallies.speaks.into(),
+            resumes: tallies.resumes.into(),
+            sequence_gaps: tallies.gaps.into(),
             overlaps: by_known_name(tallies.overlap.counts(), overlap_action),
             errors: by_known_name(tallies.errors.counts(), error_code),
             responses: responses.collect(),
@@ -84,26 +86,19 @@ impl SessionMeasures {
 }
 
 impl StreamMeasures {
-    fn of(stream: &StreamMetrics, one_clock: bool) -> Self {
-        if !one_clock {
-            return Self::default();
-        }
-        Self { ttft_ms: stream.stream_ttft_ms, ttfp_ms: Some(stream.stream_ttfp_ms), rtf: stream.stream_rtf }
+    fn of(stream: &StreamMetrics) -> Self {
+        Self { ttft_ms: stream.stream_ttft_ms, ttfp_ms: stream.stream_ttfp_ms, rtf: stream.stream_rtf }
     }
 }
 
 impl ResponseMeasures {
-    fn of(response: &ResponseEntry<'_>, row: Option<&RequestRow<'_>>, one_clock: bool) -> Self {
+    fn of(response: &ResponseEntry<'_>, row: Option<&RequestRow<'_>>) -> Self {
         let row = row.and_then(|row| row.audio.as_ref());
-        // The server measured by its own clock.
-        let latency = |source: Option<LatencySource>, ms: Option<f64>| {
-            source.filter(|source| one_clock || *source == LatencySource::Server).zip(ms)
-        };
         Self {
             status: response.status,
-            ttft_ms: row.and_then(|row| latency(row.ttft_source, row.ttft_ms)),
-            ttfp_ms: row.and_then(|row| latency(row.ttfp_source, row.ttfp_ms)),
-            rtf: row.filter(|_| one_clock).and_then(|row| row.rtf),
+            ttft_ms: row.and_then(|row| row.ttft_source.zip(row.ttft_ms)),
+            ttfp_ms: row.and_then(|row| row.ttfp_source.zip(row.ttfp_ms)),
+            rtf: row.and_then(|row| row.rtf),
             max_audio_gap_ms: response.max_audio_gap_ms,
             underruns: response.underruns.unwrap_or(0),
             underrun_ms: response.underrun_ms.unwrap_or(0.0),

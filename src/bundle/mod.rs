@@ -13,6 +13,7 @@ mod session_metrics;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod times;
 
 pub use document::{Assembled, SCHEMA_VERSION, assemble, largest_piece};
 pub use measures::{ResponseMeasures, SessionMeasures, StreamMeasures};

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::ordered::Ordered;
 use super::stage::{Stage0Tokens, StageBlock, Stages, TextOutput};
-use crate::collector::{Head, ResponseFacts};
+use super::times::Times;
+use crate::collector::{Head, Moment, ResponseFacts};
 use crate::ids::{ResponseId, SessionId};
 use crate::numeric::{r3, r6};
 use crate::wire::Scalar;
@@ -40,7 +41,7 @@ pub struct AudioMetrics<'a> {
     measurement_origin: MeasurementOrigin<'a>,
     pub ttft_ms: Option<f64>,
     pub ttfp_ms: Option<f64>,
-    audio_generation_ms: f64,
+    audio_generation_ms: Option<f64>,
     audio_duration_ms: f64,
     /// Both only where a server value is used.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,11 +101,12 @@ impl<'a> RequestRow<'a> {
     pub fn of(
         session_id: &'a SessionId,
         head: &'a Head,
+        times: Times,
         request_index: u32,
         response: &'a ResponseFacts,
     ) -> Option<(Self, u64)> {
-        let audio = AudioMetrics::of(response, head);
-        let Stages { blocks, stage0_tokens, unreadable } = Stages::of(&response.stages);
+        let audio = AudioMetrics::of(response, head, times);
+        let Stages { blocks, stage0_tokens, unreadable } = Stages::of(response.in_window.stages());
         if audio.is_none() && stage0_tokens.is_none() {
             return None;
         }
@@ -112,8 +114,8 @@ impl<'a> RequestRow<'a> {
             session_id,
             request_index,
             response_id: &response.id,
-            split: head.split.as_deref(),
-            sample_id: head.sample_id.as_deref(),
+            split: head.split(),
+            sample_id: head.sample_id(),
             audio,
             stages: blocks,
             stage0_tokens,
@@ -137,38 +139,41 @@ impl RequestRow<'_> {
 }
 
 impl<'a> AudioMetrics<'a> {
-    fn of(response: &'a ResponseFacts, head: &Head) -> Option<Self> {
-        let (created, first_audio, last_audio) = (response.created?, response.first_audio?, response.last_audio?);
-        let server_ttft = response.server.ttft_ms.and_then(Scalar::as_measure);
-        let server_ttfp = response.server.ttfp_ms.and_then(Scalar::as_measure);
+    fn of(response: &'a ResponseFacts, head: &Head, times: Times) -> Option<Self> {
+        let window = &response.in_window;
+        let (created, first_audio, last_audio) = (window.created?, window.first_audio?, window.last_audio?);
+        let server_ttft = window.server_ttft_ms().and_then(Scalar::as_measure);
+        let server_ttfp = window.server_ttfp_ms().and_then(Scalar::as_measure);
         let by_server = server_ttft.is_some() || server_ttfp.is_some();
-        let first_text_ms = response.first_text.map(|text| r3((text.at - created) * 1000.0));
-        let first_audio_ms = r3((first_audio.at - created) * 1000.0);
-        let audio_generation_ms = r3(((last_audio.at - created) * 1000.0).max(0.0));
+        let since_created = |moment: Moment| times.between(created, moment);
+        let ms = |seconds: f64| r3(seconds * 1000.0);
+        let first_text_ms = window.first_text.and_then(since_created).map(ms);
+        let first_audio_ms = since_created(first_audio).map(ms);
+        let audio_generation_ms = since_created(last_audio).map(|seconds| r3((seconds * 1000.0).max(0.0)));
         let audio_duration_ms = audio_duration_ms(response, head);
-        let stage0 = response.stages.iter().find(|(id, _)| id == "0").map(|(_, stage)| stage);
+        let stage0 = window.stages().iter().find(|stage| stage.id == "0").map(|stage| &stage.snapshot);
         Some(Self {
             source: if by_server { "server_request_start_and_client_receive" } else { "client_monotonic_receive" },
             measurement_origin: MeasurementOrigin::of(response, server_ttft.is_some(), server_ttfp.is_some()),
             ttft_ms: server_ttft.or(first_text_ms),
-            ttfp_ms: server_ttfp.or(Some(first_audio_ms)),
+            ttfp_ms: server_ttfp.or(first_audio_ms),
             audio_generation_ms,
             audio_duration_ms,
             response_created_to_first_text_ms: by_server.then_some(first_text_ms),
-            response_created_to_first_audio_ms: by_server.then_some(Some(first_audio_ms)),
+            response_created_to_first_audio_ms: by_server.then_some(first_audio_ms),
             tpot_ms: stage0.map(|stage| stage.vllm_tpot_ms.as_measure()),
             rtf: real_time_factor(audio_generation_ms, audio_duration_ms),
-            client_ttft_ms: response.first_text.map(|text| r3((text.at - created).max(0.0) * 1000.0)),
-            client_ttfp_ms: response.client_audio.map(|at| r3((at - created).max(0.0) * 1000.0)),
+            client_ttft_ms: window.first_text.and_then(since_created).map(|seconds| ms(seconds.max(0.0))),
+            client_ttfp_ms: window.client_audio.and_then(since_created).map(|seconds| ms(seconds.max(0.0))),
             ttft_source: LatencySource::of(server_ttft, first_text_ms),
-            ttfp_source: LatencySource::of(server_ttfp, Some(first_audio_ms)),
+            ttfp_source: LatencySource::of(server_ttfp, first_audio_ms),
         })
     }
 }
 
 impl<'a> MeasurementOrigin<'a> {
     fn of(response: &'a ResponseFacts, ttft_by_server: bool, ttfp_by_server: bool) -> Self {
-        let server = response.server.measurement_origin.as_ref();
+        let server = response.in_window.server_origin();
         let of_server = |used: bool, text: fn(&crate::wire::Origin) -> Option<&String>| {
             server.filter(|_| used).and_then(text).map(String::as_str)
         };
@@ -185,10 +190,10 @@ impl<'a> MeasurementOrigin<'a> {
 
 /// The duration of a response's audio: what it told itself, else that of its bytes.
 pub fn audio_duration_ms(response: &ResponseFacts, head: &Head) -> f64 {
-    r3(response.row_duration_ms.unwrap_or_else(|| head.duration_of_bytes_ms(response.bytes)))
+    r3(response.in_window.row_duration_ms().unwrap_or_else(|| head.duration_of_bytes_ms(response.bytes)))
 }
 
-/// Generation by duration, of the rounded milliseconds; `None` where there is no duration.
-pub fn real_time_factor(generation_ms: f64, duration_ms: f64) -> Option<f64> {
-    (duration_ms > 0.0).then(|| r6((generation_ms / 1000.0) / (duration_ms / 1000.0)))
+/// Generation by duration, of the rounded milliseconds; `None` where either is missing or there is no duration.
+pub fn real_time_factor(generation_ms: Option<f64>, duration_ms: f64) -> Option<f64> {
+    generation_ms.filter(|_| duration_ms > 0.0).map(|ms| r6((ms / 1000.0) / (duration_ms / 1000.0)))
 }

@@ -5,7 +5,8 @@ use serde::Serialize;
 use super::ordered::Ordered;
 use super::row::{RequestRow, real_time_factor};
 use super::stage::{StageBlock, StageOutput};
-use crate::collector::{Head, ResponseFacts};
+use super::times::Times;
+use crate::collector::{Head, Moment, ResponseFacts};
 use crate::distribution::Distribution;
 use crate::ids::SessionId;
 use crate::numeric::{CompensatedSum, r3};
@@ -38,9 +39,9 @@ pub struct SessionMetrics<'a> {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct StreamMetrics {
     pub stream_ttft_ms: Option<f64>,
-    pub stream_ttfp_ms: f64,
+    pub stream_ttfp_ms: Option<f64>,
     pub stream_rtf: Option<f64>,
-    stream_audio_generation_ms: f64,
+    stream_audio_generation_ms: Option<f64>,
     stream_audio_duration_ms: f64,
     stream_measurement_origin: StreamOrigin,
 }
@@ -75,27 +76,26 @@ struct StageDistributions {
 }
 
 impl<'a> SessionMetrics<'a> {
-    /// The metrics of a session from its rows and its known responses, both by index. `start` is the stream start in
-    /// seconds.
+    /// The metrics of a session from its rows and its known responses, both by index.
     pub fn of(
         session_id: &'a SessionId,
         head: &'a Head,
-        start: f64,
+        times: Times,
         rows: &[RequestRow<'_>],
         known: &[&ResponseFacts],
     ) -> Self {
         let audio = || rows.iter().filter_map(|row| row.audio.as_ref());
         Self {
             session_id,
-            split: head.split.as_deref(),
-            sample_id: head.sample_id.as_deref(),
+            split: head.split(),
+            sample_id: head.sample_id(),
             audio_turn_count: rows.len(),
             ttft_ms: Distribution::of(audio().filter_map(|row| row.ttft_ms)),
             ttfp_ms: Distribution::of(audio().filter_map(|row| row.ttfp_ms)),
             rtf: Distribution::of_rtf(audio().filter_map(|row| row.rtf)),
             tpot_ms: Distribution::of(audio().filter_map(|row| row.tpot_ms.flatten()).filter(|ms| *ms > 0.0)),
             stages: stages(rows),
-            stream: StreamMetrics::of(head, start, known),
+            stream: StreamMetrics::of(head, times, known),
             client_ttft_ms: Distribution::of(audio().filter_map(|row| row.client_ttft_ms)),
             client_ttfp_ms: Distribution::of(audio().filter_map(|row| row.client_ttfp_ms)),
         }
@@ -110,20 +110,24 @@ impl SessionMetrics<'_> {
 }
 
 impl StreamMetrics {
-    fn of(head: &Head, start: f64, known: &[&ResponseFacts]) -> Option<Self> {
-        let by_arrival = |moment: &crate::collector::Moment| moment.ordinal;
-        let first_text = known.iter().filter_map(|response| response.first_text).min_by_key(by_arrival);
-        let first_audio = known.iter().filter_map(|response| response.first_audio).min_by_key(by_arrival)?;
-        let last_audio = known.iter().filter_map(|response| response.last_audio).max_by_key(by_arrival)?;
+    fn of(head: &Head, times: Times, known: &[&ResponseFacts]) -> Option<Self> {
+        let by_arrival = |moment: &Moment| moment.ordinal;
+        let windows = || known.iter().map(|response| &response.in_window);
+        let first_text = windows().filter_map(|window| window.first_text).min_by_key(by_arrival);
+        let first_audio = windows().filter_map(|window| window.first_audio).min_by_key(by_arrival)?;
+        let last_audio = windows().filter_map(|window| window.last_audio).max_by_key(by_arrival)?;
+        let since_start = |moment: Moment| times.since_start(moment).map(|seconds| seconds * 1000.0);
         let duration: CompensatedSum = known
             .iter()
-            .map(|response| response.stream_duration_ms.unwrap_or_else(|| head.duration_of_bytes_ms(response.bytes)))
+            .map(|response| {
+                response.in_window.stream_duration_ms().unwrap_or_else(|| head.duration_of_bytes_ms(response.bytes))
+            })
             .collect();
-        let stream_audio_generation_ms = r3(((last_audio.at - start) * 1000.0).max(0.0));
+        let stream_audio_generation_ms = since_start(last_audio).map(|ms| r3(ms.max(0.0)));
         let stream_audio_duration_ms = r3(duration.total());
         Some(Self {
-            stream_ttft_ms: first_text.map(|text| r3((text.at - start) * 1000.0)),
-            stream_ttfp_ms: r3((first_audio.at - start) * 1000.0),
+            stream_ttft_ms: first_text.and_then(since_start).map(r3),
+            stream_ttfp_ms: since_start(first_audio).map(r3),
             stream_rtf: real_time_factor(stream_audio_generation_ms, stream_audio_duration_ms),
             stream_audio_generation_ms,
             stream_audio_duration_ms,

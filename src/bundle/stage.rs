@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::ordered::Ordered;
+use crate::collector::Stage;
 use crate::distribution::IntervalSummary;
 use crate::wire::{Scalar, StageSnapshot};
 
@@ -75,14 +76,14 @@ pub struct Stages {
 
 impl Stages {
     /// The blocks of a response's last snapshots.
-    pub fn of(snapshots: &[(String, StageSnapshot)]) -> Self {
+    pub fn of(snapshots: &[Stage]) -> Self {
         let mut ordered: Vec<_> = snapshots.iter().collect();
         // Stable, as Python's sort: equal integers keep the order they were seen in.
-        ordered.sort_by(|(a, _), (b, _)| order(a).cmp(&order(b)));
+        ordered.sort_by(|a, b| order(&a.id).cmp(&order(&b.id)));
         let mut values = Values::default();
         let mut stage0_tokens = None;
         let mut blocks = Vec::new();
-        for (id, snapshot) in ordered {
+        for Stage { id, snapshot, .. } in ordered {
             let block = StageBlock::of(snapshot, &mut values);
             if id == "0" {
                 let output = match &block.output {

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{Assembled, LatencySource, StreamMeasures, assemble};
-use crate::collector::{Arrival, EndReason, FinalStatus, Labels, ReceiveClock, SessionCollector, Settings};
+use crate::collector::{
+    Arrival, EndReason, FinalStatus, Labels, ReceiveClock, SessionClock, SessionCollector, Settings,
+};
 use crate::ids::{Offset, Partition, SessionId, TopicPartition};
 use crate::time::Timestamp;
 use crate::wire::Decoder;
@@ -267,17 +269,39 @@ fn measures_are_the_bundle_s_figures_under_names_the_protocol_knows() {
 }
 
 #[test]
-fn times_of_two_clocks_have_no_difference() {
-    let clock_of = |at| if at == 6 { ReceiveClock::KafkaTimestamp } else { ReceiveClock::ClientMonotonic };
+fn figures_of_times_of_two_clocks_are_null_and_all_else_stands() {
+    // The first text's.
+    let clock_of = |at| if at == 2 { ReceiveClock::KafkaTimestamp } else { ReceiveClock::ClientMonotonic };
     let Assembled { json, measures, .. } = assembled(&one_of_each(), clock_of);
     let bundle: Value = serde_json::from_slice(&json).expect("JSON");
-    let entry = bundle["responses"][0].as_object().expect("an object");
-    let told: Vec<_> = entry.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str()).collect();
-    let expected = ["audio_duration_ms", "audio_packets", "response_id", "status", "ttfp_source", "ttft_source"];
-    assert_eq!(told, expected);
-    assert_eq!(bundle["session"]["duration_ms"], Value::Null);
+    let told = |of: &Value| -> Vec<String> {
+        let keys = of.as_object().expect("an object").iter().filter(|(_, value)| value.is_number());
+        keys.map(|(key, _)| key.clone()).collect()
+    };
+    assert_eq!(told(&bundle["responses"][0]), ["audio_duration_ms", "audio_packets"]);
+    assert_eq!(told(&bundle["request_metrics"][0]), ["audio_duration_ms", "request_index", "ttfp_ms"]);
+    assert_eq!(told(&bundle["session_metrics"]), ["audio_turn_count", "stream_audio_duration_ms"]);
+    let session = &bundle["session"];
+    assert_eq!((&session["clock"], &session["duration_ms"]), (&"mixed".into(), &Value::Null));
     let [response] = measures.responses[..] else { panic!("one response: {measures:?}") };
     assert_eq!((response.ttft_ms, response.ttfp_ms), (None, Some((LatencySource::Server, 7.5))));
     assert_eq!((response.rtf, response.max_audio_gap_ms, response.underruns), (None, None, 0));
     assert_eq!((measures.stream, measures.duration_ms), (Some(StreamMeasures::default()), None));
+    assert_eq!(measures.clock_fault, Some(SessionClock::Mixed));
+}
+
+#[test]
+fn an_event_whose_time_no_figure_is_made_of_mixes_nothing() {
+    let one = assembled(&one_of_each(), |_| ReceiveClock::ClientMonotonic).json;
+    let mut one: Value = serde_json::from_slice(&one).expect("JSON");
+    // An error's; the end's is a difference of two clocks then.
+    for (other, end) in [(6, Value::from(6000.0)), (7, Value::Null)] {
+        let clock_of = |at| if at == other { ReceiveClock::KafkaTimestamp } else { ReceiveClock::ClientMonotonic };
+        let Assembled { json, measures, .. } = assembled(&one_of_each(), clock_of);
+        one["session"]["clock"] = "mixed".into();
+        one["session"]["duration_ms"] = Value::Null;
+        one["responses"][0]["ended_ms"] = end;
+        assert_eq!(serde_json::from_slice::<Value>(&json).expect("JSON"), one);
+        assert_eq!(measures.clock_fault, None);
+    }
 }

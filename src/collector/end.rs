@@ -18,6 +18,8 @@ pub enum EndReason {
     EndOfInput,
     /// The session made room for others: `limits.sessions` or `limits.state_bytes` was reached.
     Evicted,
+    /// A new conversation began under its id.
+    Restarted,
 }
 
 impl EndReason {
@@ -31,6 +33,7 @@ impl EndReason {
             Self::MaxDuration => "max_duration",
             Self::EndOfInput => "end_of_input",
             Self::Evicted => "evicted",
+            Self::Restarted => "restarted",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::response::AudioFact;
+use super::fact::Audio;
 
 /// Silence that a listener takes for part of the speech. Audio later than this after the last sound is an underrun:
 /// vLLM-Omni's threshold of audio continuity.
@@ -30,7 +30,7 @@ impl Playback {
     ///
     /// Times are seconds since the packet before, which the first has not, and since the first.
     #[must_use]
-    pub fn after(mut self, since_last_s: Option<f64>, since_first_s: f64, audio: &AudioFact) -> Option<Self> {
+    pub fn after(mut self, since_last_s: Option<f64>, since_first_s: f64, audio: Audio, audio_ms: f64) -> Option<Self> {
         if let Some(gap_s) = since_last_s {
             let gap_ms = (gap_s * 1000.0).max(0.0);
             self.max_gap_ms = Some(self.max_gap_ms.map_or(gap_ms, |largest| largest.max(gap_ms)));
@@ -40,10 +40,11 @@ impl Playback {
             self.underruns += 1;
             self.underrun_ms += dry_ms;
         }
-        self.received_ms = match (audio.row_duration_ms, audio.bytes_ms) {
-            (Some(cumulative_ms), _) => self.received_ms.max(cumulative_ms),
-            (None, Some(ms)) => self.received_ms + ms,
-            (None, None) => return None,
+        self.received_ms = match audio {
+            Audio::Empty => self.received_ms,
+            Audio::SoFar | Audio::SoFarOfRow => self.received_ms.max(audio_ms),
+            Audio::OfBytes => self.received_ms + audio_ms,
+            Audio::Unknown => return None,
         };
         Some(self)
     }
@@ -53,22 +54,22 @@ impl Playback {
 mod tests {
     use super::*;
 
-    /// Packets by arrival in milliseconds after the first and cumulative duration.
+    /// Packets by arrival in milliseconds after the first and duration so far.
     fn heard(packets: &[(f64, f64)]) -> (Option<f64>, u64, f64) {
-        let packets = packets.iter().map(|&(at, ms)| (at, audio(Some(ms), None)));
+        let packets = packets.iter().map(|&(at, ms)| (at, so_far(ms)));
         let playback = play(packets).expect("every duration is known");
         (playback.max_gap_ms, playback.underruns, playback.underrun_ms)
     }
 
-    fn audio(row_duration_ms: Option<f64>, bytes_ms: Option<f64>) -> AudioFact {
-        AudioFact { packet: true, row_duration_ms, stream_duration_ms: None, bytes_ms }
+    fn so_far(ms: f64) -> (Audio, f64) {
+        (Audio::SoFar, ms)
     }
 
-    fn play(packets: impl IntoIterator<Item = (f64, AudioFact)>) -> Option<Playback> {
+    fn play(packets: impl IntoIterator<Item = (f64, (Audio, f64))>) -> Option<Playback> {
         let mut last = None;
-        packets.into_iter().try_fold(Playback::default(), |playback, (at_ms, audio)| {
+        packets.into_iter().try_fold(Playback::default(), |playback, (at_ms, (audio, ms))| {
             let at = at_ms / 1000.0;
-            playback.after(last.replace(at).map(|last| at - last), at, &audio)
+            playback.after(last.replace(at).map(|last| at - last), at, audio, ms)
         })
     }
 
@@ -103,15 +104,15 @@ mod tests {
 
     #[test]
     fn bytes_count_where_a_packet_has_no_cumulative_duration() {
-        let bytes = || audio(None, Some(500.0));
+        let bytes = || (Audio::OfBytes, 500.0);
         let playback = play([(0.0, bytes()), (500.0, bytes()), (1250.0, bytes())]).expect("durations are known");
         assert_eq!((playback.underruns, playback.underrun_ms), (1, 250.0));
-        let playback = play([(0.0, audio(Some(1000.0), Some(1.0))), (500.0, bytes()), (1500.0, bytes())]);
+        let playback = play([(0.0, so_far(1000.0)), (500.0, bytes()), (1500.0, bytes())]);
         assert_eq!(playback.map(|playback| playback.underruns), Some(0));
     }
 
     #[test]
     fn what_is_not_known_is_not_guessed() {
-        assert_eq!(play([(0.0, audio(Some(500.0), None)), (100.0, audio(None, None))]), None);
+        assert_eq!(play([(0.0, so_far(500.0)), (100.0, (Audio::Unknown, 0.0))]), None);
     }
 }

@@ -1,8 +1,6 @@
-//! What a session's life is measured by: `[session]`, `[stream_start]` and `[limits]` of the configuration.
+//! What a session's life is measured by: `[session]` and `[limits]` of the configuration.
 
 use std::time::Duration;
-
-use super::StreamStartSource;
 
 /// How sessions end and how much of them is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,8 +15,6 @@ pub struct Settings {
     pub closed_retention: Duration,
     /// How far a record's timestamp may be ahead of the wall clock before it is taken for wrong.
     pub clock_tolerance: Duration,
-    /// The sources of the stream start to wait for, best first (contract.md section 2).
-    pub stream_start_sources: Vec<StreamStartSource>,
     pub limits: Limits,
 }
 
@@ -38,8 +34,6 @@ pub struct Limits {
     pub session_bytes: usize,
     /// Responses of one session.
     pub responses: usize,
-    /// Facts held of one session until its stream start is known.
-    pub held_facts: usize,
     /// Distinct error codes of one session, and distinct overlap actions; further ones count as `other`.
     pub error_codes: usize,
     /// Stages of one response.
@@ -73,11 +67,6 @@ impl Default for Settings {
             max_duration: Duration::from_secs(6 * 3600),
             closed_retention: Duration::from_secs(600),
             clock_tolerance: Duration::from_secs(300),
-            stream_start_sources: vec![
-                StreamStartSource::Marker,
-                StreamStartSource::InputAudioAppend,
-                StreamStartSource::SessionCreated,
-            ],
             limits: Limits::default(),
         }
     }
@@ -91,7 +80,6 @@ impl Default for Limits {
             state_bytes: 256 << 20,
             session_bytes: 64 << 20,
             responses: 10_000,
-            held_facts: 512,
             error_codes: 32,
             stages: 64,
             interval_values: 65_536,

@@ -1,18 +1,22 @@
-//! A session as the changelog keeps it: a record for its head, one for each response that changed, and one for the facts
-//! that were newly held until the stream start is known.
+//! A session as the changelog keeps it: a record for its head, one for each response that changed, and one for some of the
+//! facts that wait for a better stream start, where those changed.
 //!
 //! So a commit costs what changed since the last, not the session's history. Snapshots hold no text and no audio.
 
 mod v3;
+mod v5;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use super::fact::Fact;
+use super::head::Head;
 use super::response::ResponseFacts;
-use super::session::{Head, HeldSnapshots, SessionCollector};
+use super::session::SessionCollector;
 use super::settings::Limits;
-use super::stream_start::HeldFacts;
+use super::source::ReceiveClock;
+use super::waiting::{ROOM, ROOM_BYTES, Waiting, records};
 use crate::fault::{self, Fault};
 use crate::ids::SessionId;
 
@@ -25,10 +29,8 @@ use crate::ids::SessionId;
 /// | 3 | held facts have left the head for records of their own; all else is as in 2 |
 /// | 4 | playback, ends of responses, onset of speech, receive times of the session |
 /// | 5 | the checkpoint says of which topic it is; all else is as in 4 |
-pub const SNAPSHOT_VERSION: u8 = 5;
-
-/// Bytes that one snapshot of facts that wait comes to, unless a single fact is larger.
-const HELD_SNAPSHOT_BYTES: usize = 64 << 10;
+/// | 6 | each receive time has its clock; facts that wait have a bounded room, and records that are written again |
+pub const SNAPSHOT_VERSION: u8 = 6;
 
 /// Why a snapshot can't be restored.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -57,7 +59,7 @@ impl Limits {
         let facts = 3 * self.text_bytes + stages + NUMBERS;
         let names = 2 * (self.error_codes + 1) * (self.text_bytes + 2 * size_of::<u64>());
         let head = 6 * self.text_bytes + names + NUMBERS;
-        (HELD_SNAPSHOT_BYTES + facts).max(head)
+        (ROOM_BYTES + ROOM * NUMBERS + facts).max(head)
     }
 }
 
@@ -67,21 +69,25 @@ pub struct Snapshot {
     pub head: Vec<u8>,
     /// Index and snapshot of each response that changed.
     pub responses: Vec<(u32, Vec<u8>)>,
-    /// Indexes and snapshots of the facts that were newly held.
+    /// Indexes and snapshots of facts that wait, where they changed.
     pub held: Vec<(u32, Vec<u8>)>,
-    /// Snapshots of held facts, from index 0 on, that are of no use any more.
+    /// Snapshots of facts that waited, from index 0 on, that are of no use any more.
     pub released: u32,
 }
 
 impl SessionCollector {
     /// The parts that changed since the last call.
     pub fn snapshot(&mut self) -> Snapshot {
-        let responses = std::mem::take(&mut self.dirty)
-            .into_iter()
+        let first = std::mem::replace(&mut self.first_dirty, u32::MAX);
+        let from_first = self.responses.iter_mut().zip(0..).skip(first as usize);
+        let dirty = from_first.filter(|(response, _)| response.is_dirty);
+        let responses = dirty
             .skip(usize::from(fault::is_on(Fault::SkipDirtyResponse)))
-            .map(|index| (index, encode(&self.responses[index as usize])))
+            .map(|(response, index)| {
+                response.is_dirty = false;
+                (index, encode(response))
+            })
             .collect();
-        let facts = self.head.start.held();
         let mut snapshot = Snapshot { head: encode(&self.head), responses, held: Vec::new(), released: 0 };
         if fault::is_on(Fault::ForgetSequence) {
             snapshot.head = encode(&Head { last_seq: None, ..self.head.clone() });
@@ -89,20 +95,8 @@ impl SessionCollector {
         if fault::is_on(Fault::ForgetHeldFacts) {
             return snapshot;
         }
-        if facts.is_empty() {
-            snapshot.released = std::mem::take(&mut self.held).count;
-        }
-        while self.held.facts < facts.len() {
-            let new = &facts[self.held.facts..];
-            let mut bytes = 0;
-            let fit = new.iter().take_while(|held| {
-                bytes += held.bytes();
-                bytes <= HELD_SNAPSHOT_BYTES
-            });
-            let count = fit.count().max(1);
-            snapshot.held.push((self.held.count, encode(&new[..count])));
-            self.held = HeldSnapshots { facts: self.held.facts + count, count: self.held.count + 1 };
-        }
+        snapshot.released = self.waiting.released();
+        snapshot.held = self.waiting.changed().map(|(index, facts)| (index, encode(facts))).collect();
         snapshot
     }
 
@@ -118,49 +112,37 @@ impl SessionCollector {
         held: impl IntoIterator<Item = (u32, &'a [u8])>,
         responses: impl IntoIterator<Item = (u32, &'a [u8])>,
     ) -> Result<Self, SnapshotError> {
-        let mut head: Head = decode_as::<_, v3::Head>(head)?;
-        let mut in_snapshots = HeldSnapshots::default();
-        let holds_none = head.start.is_whole();
-        for (index, snapshot) in held {
-            if holds_none {
-                // Their tombstones are still to be written.
-                in_snapshots.count = index.saturating_add(1);
-            } else if !head.start.is_whole() {
-                let facts: Vec<HeldFacts> = decode_as::<_, v3::Held>(snapshot)?;
-                in_snapshots =
-                    HeldSnapshots { facts: in_snapshots.facts + facts.len(), count: index.saturating_add(1) };
-                head.start.restore_held(facts);
-            }
-        }
-        if !head.start.is_whole() {
-            return Err(SnapshotError::MissingFacts);
-        }
+        let (head, waiting) = match version(head) {
+            Some(1..=5) => restore_v5(head, held)?,
+            _ => restore_head(head, held)?,
+        };
+        let clock = v5::clock_of(&head.received);
         let responses = responses.into_iter().take(head.responses as usize);
         let mut restored = Vec::with_capacity(responses.size_hint().0);
         for (index, snapshot) in responses {
             if index as usize != restored.len() {
                 break;
             }
-            restored.push(decode_as::<ResponseFacts, v3::Response>(snapshot)?);
+            restored.push(restore_response(snapshot, clock)?);
         }
         if restored.len() < head.responses as usize {
             return Err(SnapshotError::MissingResponse { index: restored.len() as u32, of: head.responses });
         }
-        let knows = |held: &HeldFacts| (held.response as usize) < restored.len();
-        if !head.start.has_an_event() || !head.start.held().iter().all(knows) {
+        let knows = |fact: &Fact| (fact.response as usize) < restored.len();
+        if head.start.best().is_none() || !waiting.facts().iter().all(knows) {
             return Err(SnapshotError::Damaged("its parts contradict each other".into()));
         }
-        let by_id = restored.iter().zip(0..).map(|(response, index)| (response.id.clone(), index)).collect();
-        let dirty = Default::default();
-        let mut session = Self { id, head, responses: restored, by_id, dirty, held: in_snapshots, parts_bytes: 0 };
+        let (by_id, first_dirty, last) = (None, u32::MAX, head.responses.checked_sub(1));
+        let mut session = Self { id, head, responses: restored, by_id, first_dirty, waiting, parts_bytes: 0 };
+        last.into_iter().for_each(|last| session.index(last));
         session.parts_bytes = session.measure_parts();
         Ok(session)
     }
 
-    /// How many snapshots of held facts it has.
+    /// How many snapshots of facts that wait it has.
     #[must_use]
     pub fn held_snapshots(&self) -> u32 {
-        self.held.count
+        self.waiting.recorded()
     }
 
     /// How many responses it has snapshots of, once [`Self::snapshot`] was taken.
@@ -178,6 +160,55 @@ pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
 /// The version that a snapshot was written in.
 pub(crate) fn version(snapshot: &[u8]) -> Option<u8> {
     snapshot.first().copied()
+}
+
+fn restore_head<'a>(
+    head: &[u8],
+    held: impl IntoIterator<Item = (u32, &'a [u8])>,
+) -> Result<(Head, Waiting), SnapshotError> {
+    let head: Head = decode(head)?;
+    let needed = records(head.waiting as usize);
+    let (mut facts, mut found, mut recorded) = (Vec::new(), 0, 0);
+    for (index, snapshot) in held {
+        recorded = index.saturating_add(1);
+        if index < needed {
+            found += 1;
+            let part: Vec<Fact> = decode(snapshot)?;
+            facts.extend(part);
+        }
+    }
+    if found < needed {
+        return Err(SnapshotError::MissingFacts);
+    }
+    // Those of a later head that did not come to be.
+    facts.retain(|fact| fact.moment.ordinal <= head.tallies.events);
+    Ok((head, Waiting::restored(facts, recorded, false)))
+}
+
+fn restore_v5<'a>(
+    head: &[u8],
+    held: impl IntoIterator<Item = (u32, &'a [u8])>,
+) -> Result<(Head, Waiting), SnapshotError> {
+    let head: v5::Head = decode_as::<_, v3::Head>(head)?;
+    let (mut facts, mut recorded) = (Vec::new(), 0);
+    for (index, snapshot) in held {
+        recorded = index.saturating_add(1);
+        // Where none is needed, only their tombstones are missing.
+        if !head.has_all(&facts) {
+            let part: v5::Held = decode_as::<_, v3::Held>(snapshot)?;
+            facts.extend(part.0);
+        }
+    }
+    let (mut head, facts) = head.of_now(facts)?;
+    head.waiting = facts.len() as u32;
+    Ok((head, Waiting::restored(facts, recorded, true)))
+}
+
+fn restore_response(snapshot: &[u8], clock: ReceiveClock) -> Result<ResponseFacts, SnapshotError> {
+    match version(snapshot) {
+        Some(1..=5) => decode_as::<v5::Response, v3::Response>(snapshot).map(|response| response.of_now(clock)),
+        _ => decode(snapshot),
+    }
 }
 
 /// The value behind its version byte, which up to version 3 had the layout of `Old`.

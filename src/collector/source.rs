@@ -1,4 +1,4 @@
-//! Where a session's stream start and its receive times come from (contract.md sections 1 and 2).
+//! Where a session's stream start and its receive times come from (contract.md sections 1, 1.4 and 2).
 
 use serde::{Deserialize, Serialize};
 
@@ -17,35 +17,65 @@ pub enum StreamStartSource {
     FirstEvent,
 }
 
-impl StreamStartSource {
-    /// The sources a configuration can name.
-    pub const CONFIGURABLE: [Self; 3] = [Self::Marker, Self::InputAudioAppend, Self::SessionCreated];
+/// The clock that a receive time was read from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ReceiveClock {
+    ClientMonotonic,
+    KafkaTimestamp,
+}
 
-    /// The source as it stands in the bundle and the configuration.
+/// What a bundle says of the clocks of its session's receive times.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionClock {
+    ClientMonotonic,
+    KafkaTimestamp,
+    /// Some times are of the one clock, some of the other.
+    Mixed,
+    /// A clock went back, or ahead by more than a session can be silent.
+    Unsteady,
+}
+
+impl SessionClock {
+    /// The clock as it stands in labels.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Marker => "collector.stream_start",
-            Self::InputAudioAppend => "input_audio_buffer.append",
-            Self::SessionCreated => "session.created",
-            Self::FirstEvent => "first_event",
+            Self::ClientMonotonic => "client_monotonic",
+            Self::KafkaTimestamp => "kafka_timestamp",
+            Self::Mixed => "mixed",
+            Self::Unsteady => "unsteady",
         }
     }
 }
 
-/// The clock a session's receive times were read from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReceiveClock {
-    ClientMonotonic,
-    KafkaTimestamp,
-    Mixed,
+/// A set of clocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Clocks(u8);
+
+impl From<ReceiveClock> for Clocks {
+    fn from(clock: ReceiveClock) -> Self {
+        Self(1 << clock as u8)
+    }
 }
 
-impl ReceiveClock {
-    /// The clock of a session that has used both.
+impl Clocks {
+    /// Both sets together.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        if self == other { self } else { Self::Mixed }
+    pub fn and(self, other: impl Into<Self>) -> Self {
+        Self(self.0 | other.into().0)
+    }
+
+    /// What a bundle says of them where they are steady; `None` where there is no clock.
+    #[must_use]
+    pub fn name(self) -> Option<SessionClock> {
+        const CLIENT: u8 = 1 << ReceiveClock::ClientMonotonic as u8;
+        const KAFKA: u8 = 1 << ReceiveClock::KafkaTimestamp as u8;
+        match self.0 {
+            0 => None,
+            CLIENT => Some(SessionClock::ClientMonotonic),
+            KAFKA => Some(SessionClock::KafkaTimestamp),
+            _ => Some(SessionClock::Mixed),
+        }
     }
 }

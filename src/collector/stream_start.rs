@@ -1,173 +1,182 @@
-//! When the stream started, and what has to wait until that is known (contract.md section 2).
+//! When the stream started: the best source that came, whenever it came (contract.md section 2).
+//!
+//! Facts that no longer wait are settled: in the window or before it, by the best source so far. Where a better source comes
+//! after that, the range of their receive times tells what is to change.
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-use super::response::WindowedFacts;
-use super::source::StreamStartSource;
+use super::received::Moment;
+use super::source::{ReceiveClock, StreamStartSource};
 use crate::wire::Kind;
 
-/// The candidates seen so far, and the choice once it is made.
+/// The best source so far, and what was settled under it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct StreamStart {
-    /// First receive time of each source, best source first.
-    pub(super) marker: Option<f64>,
-    pub(super) input_audio_append: Option<f64>,
-    pub(super) session_created: Option<f64>,
-    pub(super) first_event: Option<f64>,
-    pub(super) chosen: Option<Chosen>,
-    /// Kept in records of their own since version 3: a head that grew with them would be written whole at every commit.
-    #[serde(serialize_with = "nothing")]
-    pub(super) held: Vec<HeldFacts>,
-    pub(super) held_cost: usize,
+    pub(super) best: Option<Chosen>,
+    pub(super) settled: Option<Box<Settled>>,
 }
 
-fn nothing<S: Serializer>(_: &[HeldFacts], serializer: S) -> Result<S::Ok, S::Error> {
-    [(); 0].as_slice().serialize(serializer)
-}
-
-/// The source that rules, and its receive time in seconds.
+/// A source, and its receive time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Chosen {
     pub source: StreamStartSource,
+    /// Seconds of the clock.
     pub at: f64,
+    pub clock: ReceiveClock,
 }
 
-/// The facts of one event, waiting.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct HeldFacts {
-    pub at: f64,
-    pub ordinal: u64,
-    /// Index of the response in its session.
-    pub response: u32,
-    pub facts: WindowedFacts,
+/// The receive times of what is settled, smallest and largest, in the window and before it.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Settled {
+    pub(super) in_window: Option<(f64, f64)>,
+    pub(super) before_window: Option<(f64, f64)>,
+}
+
+/// What a better source changes for the facts that are settled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    Nothing,
+    /// What was before the window is in it.
+    AllIn,
+    /// What was in the window is before it.
+    AllOut,
+    /// It lies between them, so it can't be told for all of them.
+    Cut,
 }
 
 impl StreamStart {
-    /// The choice, once made; it is never taken back.
+    /// The best source so far; `None` before the first event.
     #[must_use]
-    pub fn chosen(&self) -> Option<Chosen> {
-        self.chosen
+    pub fn best(&self) -> Option<Chosen> {
+        self.best
     }
 
-    /// Takes note of an event.
-    pub fn observe(&mut self, kind: Kind, at: f64) {
-        if self.chosen.is_some() {
-            return;
+    /// Whether no better source can come.
+    #[must_use]
+    pub fn is_certain(&self) -> bool {
+        self.best.is_some_and(|best| best.source == StreamStartSource::Marker)
+    }
+
+    /// Takes note of an event. The first one of each source counts.
+    pub fn observe(&mut self, kind: Kind, at: f64, clock: ReceiveClock) -> Change {
+        let source = match kind {
+            Kind::StreamStart => StreamStartSource::Marker,
+            Kind::InputAudioAppend => StreamStartSource::InputAudioAppend,
+            Kind::SessionCreated => StreamStartSource::SessionCreated,
+            // Any event is the first one where none was before it.
+            _ => StreamStartSource::FirstEvent,
+        };
+        if self.best.is_some_and(|best| best.source <= source) {
+            return Change::Nothing;
         }
-        self.first_event.get_or_insert(at);
-        match kind {
-            Kind::StreamStart => drop(self.marker.get_or_insert(at)),
-            Kind::InputAudioAppend => drop(self.input_audio_append.get_or_insert(at)),
-            Kind::SessionCreated => drop(self.session_created.get_or_insert(at)),
-            // No other event can start a stream.
-            _ => {}
+        let before = self.best.replace(Chosen { source, at, clock });
+        match (before, self.settled.as_deref_mut()) {
+            (Some(before), Some(settled)) if before.clock == clock => settled.move_to(at),
+            // Nothing is settled, or times can't be compared.
+            _ => Change::Nothing,
         }
     }
 
-    /// Whether the best of the sources to wait for, or a better one, is there.
+    /// Whether a receive time is in the window that the best source begins. One of another clock can't be compared, and is.
     #[must_use]
-    pub fn is_certain(&self, sources: &[StreamStartSource]) -> bool {
-        match (sources.iter().min(), self.best_known()) {
-            (Some(awaited), Some(known)) => known.source <= *awaited,
-            (None, known) => known.is_some(),
-            (Some(_), None) => false,
+    pub fn has(&self, moment: Moment) -> bool {
+        self.best.is_none_or(|best| moment.clock != best.clock || moment.at >= best.at)
+    }
+
+    /// Settles a fact of that time; returns whether it is in the window.
+    pub fn settle(&mut self, moment: Moment) -> bool {
+        let is_in_window = self.has(moment);
+        if !self.is_certain() && self.best.is_some_and(|best| best.clock == moment.clock) {
+            let settled = self.settled.get_or_insert_default();
+            let range = if is_in_window { &mut settled.in_window } else { &mut settled.before_window };
+            let (first, last) = range.unwrap_or((moment.at, moment.at));
+            *range = Some((first.min(moment.at), last.max(moment.at)));
+        }
+        is_in_window
+    }
+}
+
+impl Settled {
+    /// What a window that begins at `start` changes.
+    fn move_to(&mut self, start: f64) -> Change {
+        let is_in = |range: Option<(f64, f64)>| range.is_none_or(|(first, _)| first >= start);
+        let is_out = |range: Option<(f64, f64)>| range.is_none_or(|(_, last)| last < start);
+        let Self { in_window, before_window } = *self;
+        if is_in(in_window) && is_out(before_window) {
+            Change::Nothing
+        } else if is_in(in_window) && is_in(before_window) {
+            *self = Self { in_window: both(in_window, before_window), before_window: None };
+            Change::AllIn
+        } else if is_out(in_window) && is_out(before_window) {
+            *self = Self { in_window: None, before_window: both(in_window, before_window) };
+            Change::AllOut
+        } else {
+            Change::Cut
         }
     }
+}
 
-    /// Keeps an event's facts until the choice is made.
-    pub fn hold(&mut self, facts: HeldFacts) {
-        self.held_cost += facts.facts.cost();
-        self.held.push(facts);
-    }
-
-    /// The facts that wait, in their order of arrival.
-    #[must_use]
-    pub fn held(&self) -> &[HeldFacts] {
-        &self.held
-    }
-
-    /// Takes facts that were held before a restore; whether all of them are there is for [`Self::is_whole`] to say.
-    pub fn restore_held(&mut self, facts: Vec<HeldFacts>) {
-        self.held.extend(facts);
-    }
-
-    /// Whether the facts are those whose cost was counted.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.held.iter().map(|held| held.facts.cost()).fold(0, usize::saturating_add) == self.held_cost
-    }
-
-    /// Whether there was any event, as in every session: then there is something to choose.
-    #[must_use]
-    pub fn has_an_event(&self) -> bool {
-        self.chosen.is_some() || self.first_event.is_some()
-    }
-
-    /// What is held, in events.
-    #[must_use]
-    pub fn held_cost(&self) -> usize {
-        self.held_cost
-    }
-
-    /// Chooses the best source known, and returns the facts that waited, in their order of arrival.
-    ///
-    /// Without any event there is nothing to choose.
-    pub fn settle(&mut self) -> Vec<HeldFacts> {
-        if self.chosen.is_none() {
-            self.chosen = self.best_known();
-        }
-        self.held_cost = 0;
-        std::mem::take(&mut self.held)
-    }
-
-    fn best_known(&self) -> Option<Chosen> {
-        [
-            (StreamStartSource::Marker, self.marker),
-            (StreamStartSource::InputAudioAppend, self.input_audio_append),
-            (StreamStartSource::SessionCreated, self.session_created),
-            (StreamStartSource::FirstEvent, self.first_event),
-        ]
-        .into_iter()
-        .find_map(|(source, at)| at.map(|at| Chosen { source, at }))
-    }
+fn both(one: Option<(f64, f64)>, other: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    one.into_iter().chain(other).reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ReceiveClock::{ClientMonotonic, KafkaTimestamp};
 
-    const ALL: &[StreamStartSource] = &StreamStartSource::CONFIGURABLE;
-
-    #[test]
-    fn a_marker_beats_an_append_that_came_before_it() {
+    /// A stream start after these sources, and facts that were settled at these times.
+    fn settled(sources: &[(Kind, f64)], times: &[f64]) -> StreamStart {
         let mut start = StreamStart::default();
-        start.observe(Kind::SessionCreated, 1.0);
-        start.observe(Kind::InputAudioAppend, 2.0);
-        assert!(!start.is_certain(ALL));
-        start.observe(Kind::StreamStart, 1.5);
-        assert!(start.is_certain(ALL));
-        start.settle();
-        assert_eq!(start.chosen(), Some(Chosen { source: StreamStartSource::Marker, at: 1.5 }));
+        for (kind, at) in sources {
+            start.observe(*kind, *at, ClientMonotonic);
+        }
+        for at in times {
+            start.settle(Moment { at: *at, ordinal: 0, clock: ClientMonotonic });
+        }
+        start
     }
 
     #[test]
-    fn only_the_sources_named_are_waited_for() {
+    fn the_best_source_that_came_rules_whatever_the_order() {
         let mut start = StreamStart::default();
-        start.observe(Kind::Speak, 1.0);
-        assert!(!start.is_certain(&[StreamStartSource::SessionCreated]));
-        assert!(start.is_certain(&[]));
-        start.observe(Kind::SessionCreated, 2.0);
-        assert!(start.is_certain(&[StreamStartSource::SessionCreated]));
-        assert!(!start.is_certain(&[StreamStartSource::SessionCreated, StreamStartSource::InputAudioAppend]));
+        for (kind, at, best) in [
+            (Kind::Speak, 9.0, 9.0),
+            (Kind::InputAudioAppend, 2.0, 2.0),
+            (Kind::SessionCreated, 1.0, 2.0),
+            (Kind::InputAudioAppend, 3.0, 2.0),
+            (Kind::StreamStart, 5.0, 5.0),
+            (Kind::StreamStart, 4.0, 5.0),
+        ] {
+            assert_eq!(start.is_certain(), best == 5.0 && at == 4.0);
+            start.observe(kind, at, ClientMonotonic);
+            assert_eq!(start.best().map(|best| best.at), Some(best), "{kind:?}");
+        }
     }
 
     #[test]
-    fn a_choice_is_never_taken_back() {
-        let mut start = StreamStart::default();
-        start.observe(Kind::Speak, 1.0);
-        start.settle();
-        start.observe(Kind::StreamStart, 5.0);
-        start.settle();
-        assert_eq!(start.chosen(), Some(Chosen { source: StreamStartSource::FirstEvent, at: 1.0 }));
+    fn a_better_source_moves_what_is_settled_as_far_as_it_can_be_told() {
+        let append = [(Kind::InputAudioAppend, 10.0)];
+        for (times, marker, change) in [
+            (&[11.0, 12.0][..], 10.5, Change::Nothing),
+            (&[11.0, 12.0], 11.0, Change::Nothing),
+            (&[11.0, 12.0], 12.5, Change::AllOut),
+            (&[11.0, 12.0], 11.5, Change::Cut),
+            (&[8.0, 9.0, 11.0], 8.0, Change::AllIn),
+            (&[8.0, 9.0, 11.0], 9.5, Change::Nothing),
+            (&[8.0, 9.0, 11.0], 8.5, Change::Cut),
+            (&[8.0, 9.0, 11.0], 11.5, Change::AllOut),
+            (&[], 11.5, Change::Nothing),
+        ] {
+            let mut start = settled(&append, times);
+            assert_eq!(start.observe(Kind::StreamStart, marker, ClientMonotonic), change, "{times:?}, {marker}");
+        }
+    }
+
+    #[test]
+    fn times_of_another_clock_are_not_compared() {
+        let mut start = settled(&[(Kind::SessionCreated, 10.0)], &[11.0]);
+        assert!(start.has(Moment { at: 1.0, ordinal: 0, clock: KafkaTimestamp }));
+        assert_eq!(start.observe(Kind::StreamStart, 1.7e9, KafkaTimestamp), Change::Nothing);
     }
 }

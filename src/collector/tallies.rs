@@ -7,29 +7,32 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::wire::{Event, Kind, OTHER, Text, cut};
 
-/// Counts of one session.
+/// Counts of one session. None comes near the largest number, and stays there if it does.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Tallies {
     /// Events that moved the session.
-    pub events: u64,
+    pub events: u32,
     /// Replayed events that were dropped.
-    pub duplicates: u64,
+    pub duplicates: u32,
     /// Places where `server_event_seq` jumped by more than one.
-    pub gaps: u64,
+    pub gaps: u32,
     /// Events after the session's end, within the grace.
-    pub late_events: u64,
+    pub late_events: u32,
     pub errors: Names,
-    pub listens: u64,
-    pub speaks: u64,
+    pub listens: u32,
+    pub speaks: u32,
     /// Overlap decisions by action.
     pub overlap: Names,
-    pub resumes: u64,
+    pub resumes: u32,
 }
 
-/// Counts by a name that producers choose.
+/// Counts by a name that producers choose. Most sessions have none.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(from = "BTreeMap<String, u64>")]
-pub struct Names {
+pub struct Names(Option<Box<Counted>>);
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Counted {
     counts: BTreeMap<String, u64>,
     /// What the names take, the tree's first node apart.
     bytes: usize,
@@ -39,33 +42,35 @@ impl Names {
     /// The counts.
     #[must_use]
     pub fn counts(&self) -> &BTreeMap<String, u64> {
-        &self.counts
+        static NONE: BTreeMap<String, u64> = BTreeMap::new();
+        self.0.as_ref().map_or(&NONE, |counted| &counted.counts)
     }
 
     /// Bytes that they take at most.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        if self.counts.is_empty() { 0 } else { FIRST_NODE_BYTES + self.bytes }
+        self.0.as_ref().map_or(0, |counted| FIRST_NODE_BYTES + counted.bytes)
     }
 
     /// Counts a name; returns whether a limit kept it out.
     fn bump(&mut self, name: Option<Text<'_>>, max_names: usize, text_bytes: usize) -> bool {
         let name = name.filter(|name| !name.is_empty()).map(Text::decode);
         let (name, was_cut) = cut(name.as_deref().unwrap_or(OTHER), text_bytes);
-        if let Some(count) = self.counts.get_mut(name) {
+        let Counted { counts, bytes } = &mut **self.0.get_or_insert_default();
+        if let Some(count) = counts.get_mut(name) {
             *count += 1;
             return was_cut;
         }
-        let full = self.counts.len() >= max_names;
-        let count = self.counts.entry(if full { OTHER } else { name }.to_owned());
-        self.bytes += if matches!(count, Entry::Vacant(_)) { name_bytes(count.key()) } else { 0 };
+        let full = counts.len() >= max_names;
+        let count = counts.entry(if full { OTHER } else { name }.to_owned());
+        *bytes += if matches!(count, Entry::Vacant(_)) { name_bytes(count.key()) } else { 0 };
         *count.or_default() += 1;
         was_cut || full
     }
 }
 
 /// A node of a tree has eleven places, and more for those below it.
-const FIRST_NODE_BYTES: usize = 12 * size_of::<(String, u64)>();
+const FIRST_NODE_BYTES: usize = size_of::<Counted>() + 12 * size_of::<(String, u64)>();
 
 /// A name in a tree whose nodes are half full.
 fn name_bytes(name: &str) -> usize {
@@ -74,13 +79,14 @@ fn name_bytes(name: &str) -> usize {
 
 impl From<BTreeMap<String, u64>> for Names {
     fn from(counts: BTreeMap<String, u64>) -> Self {
-        Self { bytes: counts.keys().map(|name| name_bytes(name)).sum(), counts }
+        let bytes = counts.keys().map(|name| name_bytes(name)).sum();
+        Self((!counts.is_empty()).then(|| Box::new(Counted { counts, bytes })))
     }
 }
 
 impl Serialize for Names {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.counts.serialize(serializer)
+        self.counts().serialize(serializer)
     }
 }
 
@@ -88,7 +94,7 @@ impl Tallies {
     /// Counts an accepted event; returns whether a limit kept a name out.
     #[must_use]
     pub fn count(&mut self, event: &Event<'_>, max_names: usize, text_bytes: usize) -> bool {
-        self.events += 1;
+        add(&mut self.events);
         match event.kind {
             Kind::Error => self.errors.bump(event.error_code, max_names, text_bytes),
             Kind::OverlapDecision => self.overlap.bump(event.action, max_names, text_bytes),
@@ -101,7 +107,7 @@ impl Tallies {
     }
 }
 
-fn add(count: &mut u64) -> bool {
-    *count += 1;
+fn add(count: &mut u32) -> bool {
+    *count = count.saturating_add(1);
     false
 }

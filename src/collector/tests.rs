@@ -7,6 +7,8 @@ use crate::ids::{Offset, SessionId};
 use crate::time::Timestamp;
 use crate::wire::{Decoder, Kind};
 
+mod window;
+
 fn arrival(at: f64) -> Arrival<'static> {
     Arrival {
         received_at_s: at,
@@ -56,21 +58,9 @@ fn facts_before_a_late_marker_are_left_out_and_bytes_are_not() {
     handle(&mut session, &settings, 2.5, r#"{"type":"collector.stream_start"}"#);
     session.finish(&settings);
     let response = session.known_responses()[0];
-    assert_eq!((response.created, response.packets, response.bytes), (None, 1, 6));
-    assert_eq!(response.first_audio.map(|moment| moment.at), Some(3.0));
-}
-
-#[test]
-fn holding_facts_ends_at_the_bound_with_the_best_source_known() {
-    let limits = Limits { held_facts: 3, ..Limits::default() };
-    let (mut session, settings) = (session(), Settings { limits, ..Settings::default() });
-    handle(&mut session, &settings, 1.0, r#"{"type":"input_audio_buffer.append"}"#);
-    for seq in 0..3 {
-        assert_eq!(session.start(), None);
-        handle(&mut session, &settings, 2.0, &audio("r", seq));
-    }
-    assert_eq!(session.start().map(|start| start.source), Some(StreamStartSource::InputAudioAppend));
-    assert!(session.head().truncated);
+    let window = &response.in_window;
+    assert_eq!((window.created, window.packets, response.bytes), (None, 1, 6));
+    assert_eq!(window.first_audio.map(|moment| moment.at), Some(3.0));
 }
 
 #[test]
@@ -110,24 +100,26 @@ fn replaced_sessions_errors_and_resyncs_end_nothing() {
     assert_eq!(session.head().ended, None);
 }
 
-/// The facts that were newly held in each of these.
-fn held<'a>(snapshots: &[&'a Snapshot]) -> Vec<(u32, &'a [u8])> {
+/// The records of facts that wait as they stand after these.
+fn held<'a>(snapshots: &[&'a Snapshot]) -> std::collections::BTreeMap<u32, &'a [u8]> {
     snapshots.iter().flat_map(|snapshot| &snapshot.held).map(|(index, facts)| (*index, &facts[..])).collect()
 }
 
 #[test]
-fn facts_that_waited_leave_their_snapshots_once_the_stream_start_is_known() {
+fn facts_that_waited_leave_their_snapshots_once_the_stream_start_is_certain() {
     let (mut session, settings) = (session(), Settings::default());
-    for seq in 1..=3 {
+    for seq in 1..=9 {
         handle(&mut session, &settings, 1.0, &audio("r", seq));
         let snapshot = session.snapshot();
-        assert_eq!(snapshot.held.into_iter().map(|(index, _)| index).collect::<Vec<_>>(), [seq as u32 - 1]);
+        // The ninth begins another record; those before stay as they are.
+        let changed: Vec<_> = snapshot.held.into_iter().map(|(index, _)| index).collect();
+        assert_eq!(changed, [if seq == 9 { 1 } else { 0 }]);
         assert_eq!(snapshot.released, 0);
     }
     handle(&mut session, &settings, 0.5, r#"{"type":"collector.stream_start"}"#);
     let settled = session.snapshot();
-    assert_eq!((settled.held, settled.released, settled.responses.len()), (vec![], 3, 1));
-    handle(&mut session, &settings, 2.0, &audio("r", 4));
+    assert_eq!((settled.held, settled.released, settled.responses.len()), (vec![], 2, 1));
+    handle(&mut session, &settings, 2.0, &audio("r", 10));
     assert_eq!(session.snapshot().released, 0);
 }
 
@@ -146,7 +138,7 @@ fn a_snapshot_restores_to_the_same_session_and_carries_only_what_changed() {
     let parts = [(0, &first.responses[0].1[..]), (1, &second.responses[0].1[..])];
     let restored = SessionCollector::restore(SessionId::from("s"), &second.head, held(&[&first, &second]), parts);
     assert_eq!(restored.expect("restores"), session);
-    let lacks_facts = SessionCollector::restore(SessionId::from("s"), &second.head, held(&[&first]), parts);
+    let lacks_facts = SessionCollector::restore(SessionId::from("s"), &second.head, [], parts);
     assert_eq!(lacks_facts, Err(SnapshotError::MissingFacts));
 }
 
@@ -189,7 +181,7 @@ fn an_unknown_event_with_metrics_counts_like_any_other() {
     handle(&mut session, &settings, 1.0, r#"{"type":"response.created","response_id":"r"}"#);
     handle(&mut session, &settings, 1.0, json);
     session.finish(&settings);
-    assert_eq!(session.known_responses()[0].stages.len(), 1);
+    assert_eq!(session.known_responses()[0].in_window.stages().len(), 1);
     assert_eq!(Kind::of("duplex.raw.future").class(), crate::wire::EventClass::Other);
 }
 
@@ -202,7 +194,7 @@ fn a_cancel_of_the_client_s_makes_no_response_known() {
     handle(&mut session, &settings, 3.0, r#"{"type":"response.cancel","response_id":"r"}"#);
     handle(&mut session, &settings, 4.0, r#"{"type":"response.cancel","response_id":"r"}"#);
     let response = session.known_responses()[0];
-    assert_eq!((response.cancel, response.ended, response.status), (Some(3.0), None, None));
+    assert_eq!((response.ended.map(|moment| moment.at), response.status), (Some(3.0), None));
 }
 
 #[test]
@@ -219,7 +211,7 @@ fn a_packet_s_bytes_last_by_the_sample_rate_it_came_with_and_only_in_the_window(
     handle(&mut session, &settings, 1.25, &audio(r#","sample_rate_hz":16000"#));
     handle(&mut session, &settings, 1.5, &audio(""));
     handle(&mut session, &settings, 0.9, r#"{"type":"collector.stream_start"}"#);
-    let playback = session.known_responses()[0].playback.expect("every packet is known");
+    let playback = session.known_responses()[0].in_window.playback.expect("every packet is known");
     // Dry from 100 to 250 ms, then 150 ms of audio until 400: the third packet is 100 ms late, which is in time.
     assert_eq!((playback.max_gap_ms, playback.underruns, playback.underrun_ms), (Some(250.0), 1, 150.0));
 }
@@ -233,4 +225,40 @@ fn a_session_ended_at_its_own_end_or_when_its_timeout_ran_out() {
     handle(&mut session, &settings, 2.0, r#"{"type":"session.closed"}"#);
     handle(&mut session, &settings, 2.5, r#"{"type":"response.listen"}"#);
     assert_eq!(ended_at(&session, EndReason::Closed), 2_000);
+}
+
+#[test]
+fn a_resync_voids_the_sequence_and_the_onset_of_speech() {
+    let (mut session, settings) = (session(), Settings::default());
+    for json in [
+        r#"{"type":"response.created","response_id":"r","server_event_seq":7}"#,
+        r#"{"type":"input_audio_buffer.speech_started","server_event_seq":8}"#,
+        r#"{"type":"session.resync_required","server_event_seq":9}"#,
+        r#"{"type":"response.speak","server_event_seq":1}"#,
+        r#"{"type":"response.done","response":{"id":"r","status":"cancelled"},"server_event_seq":2}"#,
+    ] {
+        assert_eq!(handle(&mut session, &settings, 1.0, json), Handled::Accepted, "{json}");
+    }
+    assert_eq!(session.head().tallies.gaps, 0);
+    assert_eq!(session.known_responses()[0].speech_onset, None);
+    // Once it was dropped as a duplicate it voids nothing.
+    handle(&mut session, &settings, 1.0, r#"{"type":"session.resync_required","server_event_seq":2}"#);
+    let again = handle(&mut session, &settings, 1.0, r#"{"type":"response.speak","server_event_seq":1}"#);
+    assert_eq!(again, Handled::Duplicate);
+}
+
+#[test]
+fn a_session_with_a_response_is_small() {
+    let settings = Settings::default();
+    let id = SessionId::from("sess_0123456789abcdef0123456789abcdef");
+    let mut session = SessionCollector::open(id, &arrival(0.0));
+    let id = "resp_0123456789abcdef0123";
+    let created = format!(r#"{{"type":"response.created","response_id":"{id}"}}"#);
+    let text = format!(r#"{{"type":"response.text.delta","response_id":"{id}","delta":"hello"}}"#);
+    let done = format!(r#"{{"type":"response.done","response":{{"id":"{id}","status":"completed"}}}}"#);
+    let opening = r#"{"type":"session.created","event_id":"event_0123456789abcdef","session":{"model":"Qwen3-Omni-30B-A3B-Instruct"}}"#.to_owned();
+    for json in [opening, created, text, audio(id, 1), audio(id, 2), done] {
+        handle(&mut session, &settings, 1.0, &json);
+    }
+    assert!(session.state_bytes() <= 1024, "{} bytes", session.state_bytes());
 }

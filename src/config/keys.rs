@@ -11,7 +11,6 @@ use humantime::format_duration;
 
 use super::value::{Value, quoted, quoted_list};
 use super::{Config, LogFormat, rules};
-use crate::collector::StreamStartSource;
 use crate::kafka::DeadLetterPayload;
 use crate::worker::ProcessingGuarantee;
 
@@ -33,7 +32,6 @@ enum Kind {
     Replicas { place: fn(&mut Config) -> &mut i32, range: RangeInclusive<i32> },
     Span { place: fn(&mut Config) -> &mut Duration, range: RangeInclusive<Duration>, reason: &'static str },
     Word { words: [&'static str; 2], get: fn(&Config) -> &'static str, set: fn(&mut Config, &str) },
-    Sources { place: fn(&mut Config) -> &mut Vec<StreamStartSource> },
     Windows { place: fn(&mut Config) -> &mut Vec<(String, Duration)> },
     Address { place: fn(&mut Config) -> &mut SocketAddr },
     File { place: fn(&mut Config) -> &mut Option<PathBuf> },
@@ -46,7 +44,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Every key but those below [`PROPERTIES`].
-pub(super) static KEYS: [Key; 41] = [
+pub(super) static KEYS: [Key; 39] = [
     text("kafka.bootstrap_servers", |c| &mut c.kafka.bootstrap_servers, rules::servers),
     text("kafka.group_id", |c| &mut c.kafka.group_id, rules::group_id),
     text("kafka.instance", |c| &mut c.kafka.instance, rules::instance),
@@ -99,7 +97,6 @@ pub(super) static KEYS: [Key; 41] = [
     span("session.max_duration", |c| &mut c.session.max_duration, SECOND..=Duration::from_secs(30 * 24 * 3600), ""),
     span("session.closed_retention", |c| &mut c.session.closed_retention, Duration::ZERO..=DAY, ""),
     span("session.clock_tolerance", |c| &mut c.session.clock_tolerance, Duration::ZERO..=DAY, ""),
-    Key { path: "stream_start.sources", kind: Kind::Sources { place: |c| &mut c.session.stream_start_sources } },
     text("run.default_id", |c| &mut c.run.default_run_id, rules::run_id),
     Key { path: "run.windows", kind: Kind::Windows { place: |c| &mut c.run.windows } },
     count("run.exact_samples", |c| &mut c.run.exact_samples, 60..=100_000_000),
@@ -109,7 +106,6 @@ pub(super) static KEYS: [Key; 41] = [
     count("limits.state_bytes", |c| &mut c.session.limits.state_bytes, 1 << 20..=1 << 40),
     count("limits.session_bytes", |c| &mut c.session.limits.session_bytes, 1 << 16..=1 << 40),
     count("limits.responses", |c| &mut c.session.limits.responses, 1..=10_000_000),
-    count("limits.held_facts", |c| &mut c.session.limits.held_facts, 1..=1_000_000),
     count("limits.error_codes", |c| &mut c.session.limits.error_codes, 1..=10_000),
     count("limits.stages", |c| &mut c.session.limits.stages, 1..=10_000),
     count("limits.interval_values", |c| &mut c.session.limits.interval_values, 1..=16_777_216),
@@ -177,7 +173,6 @@ impl Key {
                 let [one, other] = words;
                 set(config, word.ok_or_else(|| format!(r#"must be "{one}" or "{other}""#))?);
             }
-            Kind::Sources { place } => *place(config) = sources(&value.list()?)?,
             Kind::Windows { place } => *place(config) = windows(&value.list()?)?,
             Kind::Address { place } => {
                 let address = value.text()?.parse();
@@ -202,7 +197,6 @@ impl Key {
             Kind::Replicas { place, .. } => place(config).to_string(),
             Kind::Span { place, .. } => quoted(&format_duration(*place(config)).to_string()),
             Kind::Word { get, .. } => quoted(get(config)),
-            Kind::Sources { place } => quoted_list(place(config).iter().map(|source| source.as_str())),
             Kind::Windows { place } => quoted_list(place(config).iter().map(|(name, _)| name.as_str())),
             Kind::Address { place } => quoted(&place(config).to_string()),
             Kind::File { place } => {
@@ -210,21 +204,6 @@ impl Key {
             }
         }
     }
-}
-
-fn sources(names: &[String]) -> Result<Vec<StreamStartSource>, String> {
-    let mut sources = Vec::new();
-    for name in names {
-        let Some(source) = StreamStartSource::CONFIGURABLE.into_iter().find(|source| source.as_str() == name) else {
-            let known = quoted_list(StreamStartSource::CONFIGURABLE.iter().map(|source| source.as_str()));
-            return Err(format!("must name sources among {known}"));
-        };
-        if sources.contains(&source) {
-            return Err(format!("must name {} once", quoted(name)));
-        }
-        sources.push(source);
-    }
-    Ok(sources)
 }
 
 /// Rolling windows by name and length; each is named by its length.
@@ -285,23 +264,5 @@ mod tests {
             assert_eq!(key.assign(&mut config, &Value::Plain(plain)), Ok(()), "{} {shown}", key.path);
             assert_eq!(config, Config::with_instance("host"), "{} reads back as another value", key.path);
         }
-    }
-
-    #[test]
-    fn sources_are_refused_when_unknown_or_twice() {
-        let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        assert_eq!(sources(&[]), Ok(vec![]));
-        assert_eq!(sources(&list(&["session.created"])), Ok(vec![StreamStartSource::SessionCreated]));
-        assert_eq!(
-            sources(&list(&["session.created", "session.created"])),
-            Err(r#"must name "session.created" once"#.into())
-        );
-        assert_eq!(
-            sources(&list(&["first_event"])),
-            Err(
-                r#"must name sources among ["collector.stream_start", "input_audio_buffer.append", "session.created"]"#
-                    .into()
-            )
-        );
     }
 }

@@ -70,9 +70,13 @@ impl fmt::Display for Problems {
 }
 
 fn suggestion(unknown: &str, nearest: Option<&str>) -> String {
+    let name = unknown.to_ascii_lowercase().replace("__", ".");
     match nearest {
-        _ if unknown.to_ascii_lowercase().ends_with("bundle_bytes") => {
+        _ if name.ends_with("bundle_bytes") => {
             "remove it: a bundle has all of its rows, in several records where they do not fit one".to_owned()
+        }
+        _ if name.ends_with("stream_start") || name.contains("stream_start.") || name.ends_with("held_facts") => {
+            "remove it: the best source of the stream start that came in a session rules, whenever it comes".to_owned()
         }
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => "remove it, or see config/default.toml for the keys there are".to_owned(),
@@ -96,7 +100,15 @@ mod tests {
 
     #[test]
     fn a_key_that_is_gone_is_not_taken_for_another() {
-        for unknown in ["limits.bundle_bytes", "DUPLEX_LIMITS__BUNDLE_BYTES"] {
+        for unknown in [
+            "limits.bundle_bytes",
+            "DUPLEX_LIMITS__BUNDLE_BYTES",
+            "stream_start",
+            "stream_start.sources",
+            "DUPLEX_STREAM_START__SOURCES",
+            "limits.held_facts",
+            "DUPLEX_LIMITS__HELD_FACTS",
+        ] {
             assert!(suggestion(unknown, Some("limits.record_bytes")).starts_with("remove it"), "{unknown}");
         }
     }

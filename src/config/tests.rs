@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::keys::{KEYS, PROPERTIES};
 use super::*;
-use crate::collector::StreamStartSource;
 use crate::report::ViewSettings;
 use crate::worker::ProcessingGuarantee;
 
@@ -72,7 +71,7 @@ fn the_default_file_says_of_every_key_what_it_is_and_why() {
 
 #[test]
 fn what_is_rendered_loads_as_the_same_configuration() {
-    let config = load("", &[], &[("worker.count", "3"), ("stream_start.sources", ""), ("session.grace", "90s")]);
+    let config = load("", &[], &[("worker.count", "3"), ("run.windows", "10m"), ("session.grace", "90s")]);
     assert_eq!(load(&config.to_string(), &[], &[]), config);
 }
 
@@ -85,7 +84,6 @@ fn every_key_can_be_set_in_the_file() {
         run = { default_id = "r", windows = ["10m"], exact_samples = 1000, max_runs = 7 }
         admin = { listen = "[::1]:0", web_config = "web.yml" }
         log = { format = "json", filter = "debug" }
-        stream_start.sources = ["session.created"]
         [topics]
         events = "e"
         bundles = "b"
@@ -112,7 +110,6 @@ fn every_key_can_be_set_in_the_file() {
         state_bytes = 1_048_576
         session_bytes = 65_536
         responses = 3
-        held_facts = 4
         error_codes = 5
         stages = 6
         interval_values = 7
@@ -153,14 +150,12 @@ fn every_key_can_be_set_in_the_file() {
             max_duration: seconds(7),
             closed_retention: seconds(8),
             clock_tolerance: seconds(9),
-            stream_start_sources: vec![StreamStartSource::SessionCreated],
             limits: collector::Limits {
                 record_bytes: 16,
                 sessions: 2,
                 state_bytes: 1 << 20,
                 session_bytes: 1 << 16,
                 responses: 3,
-                held_facts: 4,
                 error_codes: 5,
                 stages: 6,
                 interval_values: 7,
@@ -204,9 +199,8 @@ fn of_a_repeated_flag_the_last_wins() {
 
 #[test]
 fn a_list_in_the_environment_is_separated_by_commas() {
-    let config = load("", &[("DUPLEX_STREAM_START__SOURCES", "session.created,collector.stream_start")], &[]);
-    let expected = [StreamStartSource::SessionCreated, StreamStartSource::Marker];
-    assert_eq!(config.session.stream_start_sources, expected);
+    let config = load("", &[("DUPLEX_RUN__WINDOWS", "10m,2h")], &[]);
+    assert_eq!(config.run.windows.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["10m", "2h"]);
 }
 
 #[test]
@@ -283,7 +277,6 @@ fn every_value_out_of_range_is_refused_with_what_it_must_be() {
         ("session.max_duration", "31days", "must be 1s to 30days"),
         ("session.closed_retention", "25h", "must be 0s to 1day"),
         ("session.clock_tolerance", "25h", "must be 0s to 1day"),
-        ("stream_start.sources", "first_event", "must name sources among"),
         ("run.default_id", "", "must be 1 to 249 characters"),
         ("run.windows", "5m,5m", r#"must be up to 5 different durations of 1m to 7days such as ["5m", "1h"]"#),
         ("run.windows", "30s", r#"must be up to 5 different durations of 1m to 7days such as ["5m", "1h"]"#),
@@ -292,7 +285,6 @@ fn every_value_out_of_range_is_refused_with_what_it_must_be() {
         ("limits.state_bytes", "1048575", "must be 1048576 to 1099511627776"),
         ("limits.session_bytes", "65535", "must be 65536 to 1099511627776"),
         ("limits.responses", "0", "must be 1 to 10000000"),
-        ("limits.held_facts", "0", "must be 1 to 1000000"),
         ("limits.error_codes", "0", "must be 1 to 10000"),
         ("limits.stages", "-1", "must be 1 to 10000"),
         ("limits.interval_values", "0", "must be 1 to 16777216"),

@@ -1,7 +1,7 @@
 //! The closed sets that label values come from.
 
 use crate::bundle::LatencySource;
-use crate::collector::{EndReason, FinalStatus};
+use crate::collector::{EndReason, FinalStatus, SessionClock};
 use crate::task::Outcome;
 use crate::wire::EventClass;
 
@@ -20,14 +20,17 @@ pub(super) const EVENT_CLASSES: [EventClass; 10] = [
 
 pub(super) const OUTCOMES: [Outcome; 3] = [Outcome::Accepted, Outcome::Duplicate, Outcome::Late];
 
-pub(super) const END_REASONS: [EndReason; 6] = [
+pub(super) const END_REASONS: [EndReason; 7] = [
     EndReason::Closed,
     EndReason::Expired,
     EndReason::IdleTimeout,
     EndReason::MaxDuration,
     EndReason::EndOfInput,
     EndReason::Evicted,
+    EndReason::Restarted,
 ];
+
+pub(super) const CLOCK_FAULTS: [SessionClock; 2] = [SessionClock::Mixed, SessionClock::Unsteady];
 
 pub(super) const FINAL_STATUSES: [FinalStatus; 5] = [
     FinalStatus::Completed,
@@ -80,6 +83,7 @@ mod tests {
             EndReason::MaxDuration => 3,
             EndReason::EndOfInput => 4,
             EndReason::Evicted => 5,
+            EndReason::Restarted => 6,
         }
     }
 

@@ -35,6 +35,9 @@ impl SessionFamilies {
             }
             None => self.without_audio.inc(),
         }
+        if let Some(fault) = measures.clock_fault {
+            self.clock_faults.with_label_values(&[fault.as_str()]).inc();
+        }
         if let Some(source) = ttft_source(measures) {
             self.ttft_sources.with_label_values(&[source]).inc();
         }
@@ -87,7 +90,7 @@ fn observe(histogram: &Histogram, value: Option<f64>) {
 mod tests {
     use super::*;
     use crate::bundle::StreamMeasures;
-    use crate::collector::FinalStatus;
+    use crate::collector::{FinalStatus, SessionClock};
     use crate::metrics::Metrics;
 
     const QUIET: ResponseMeasures = ResponseMeasures {
@@ -129,6 +132,7 @@ mod tests {
         let session = SessionMeasures {
             stream: Some(StreamMeasures { ttft_ms: Some(3000.0), ttfp_ms: Some(3500.0), rtf: Some(2.5) }),
             duration_ms: Some(12_000.0),
+            clock_fault: Some(SessionClock::Unsteady),
             listens: 4,
             speaks: 3,
             resumes: 2,
@@ -163,6 +167,7 @@ mod tests {
                 "duplex_responses_total{status=\"unfinished\"} 1",
                 "duplex_resumes_total 2",
                 "duplex_sequence_gaps_total 1",
+                "duplex_session_clock_faults_total{clock=\"unsteady\"} 1",
                 "duplex_session_duration_seconds_sum 12",
                 "duplex_session_duration_seconds_count 1",
                 "duplex_session_errors_total{code=\"other\"} 2",

@@ -218,7 +218,7 @@ fn bytes(session: &SessionCollector) -> usize {
 
 fn queue_of(session: &SessionCollector, limits: &Limits) -> usize {
     let head = session.head();
-    let (grown, events) = (session.grown_bytes().max(SMALL_BYTES), head.tallies.events.max(1));
+    let (grown, events) = (session.grown_bytes().max(SMALL_BYTES), u64::from(head.tallies.events.max(1)));
     let hoards = grown as u64 / events > HOARD_BYTES_PER_EVENT || grown > limits.open_session_bytes() / HOARD_SHARE;
     if hoards && grown > SMALL_BYTES {
         let doublings = (grown / SMALL_BYTES).ilog2() as usize;

@@ -254,6 +254,12 @@ impl PartitionTask {
         let arrival = Arrival { received_at_s, clock, timestamp: record.timestamp, now, offset: record.offset, labels };
         if let Some(reason) = self.open.overdue(&id, now, &self.settings) {
             self.finish(&SessionId::from(&*id), now, |_| reason);
+        } else if event.kind == Kind::SessionCreated
+            && let Some(open) = self.open.get_mut(&id)
+            && open.restored_to.is_none_or(|offset| record.offset > offset)
+            && let Some(reason) = open.session.restarted_by(event)
+        {
+            self.finish(&SessionId::from(&*id), now, |_| reason);
         }
         let settings = Arc::clone(&self.settings);
         let taken = self.open.update(&id, &settings, |open| {

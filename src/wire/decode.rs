@@ -113,6 +113,7 @@ struct Fields<'a> {
     session_object_id: Option<Text<'a>>,
     model: Option<Text<'a>>,
     response_id: Option<Text<'a>>,
+    event_id: Option<Text<'a>>,
     seq: Option<i128>,
     received_at_s: Option<f64>,
     delta: Payload<'a>,
@@ -209,6 +210,7 @@ impl<'a> Fields<'a> {
             }
             "response_id" => self.response_id = text(reader)?,
             "response" => self.response = Response::read(reader)?,
+            "event_id" => self.event_id = text(reader)?,
             "server_event_seq" => self.seq = integer(reader.value()?),
             "_client_received_at_s" => {
                 self.received_at_s = match reader.value()? {
@@ -251,6 +253,7 @@ impl<'a> Fields<'a> {
             session_object_id: self.session_object_id,
             model: self.model,
             response_id: self.response_id.or(self.response.id),
+            event_id: self.event_id,
             seq: self.seq,
             received_at_s: self.received_at_s,
             delta: self.delta,

@@ -19,6 +19,7 @@ pub struct Event<'a> {
     pub model: Option<Text<'a>>,
     /// Top-level `response_id` if a string, else `response.id` if a string.
     pub response_id: Option<Text<'a>>,
+    pub event_id: Option<Text<'a>>,
     /// `server_event_seq`, integers only; past 128 bits the nearest that fits.
     pub seq: Option<i128>,
     /// `_client_received_at_s`, numbers only, finite or not.
@@ -115,6 +116,7 @@ impl<'a> Event<'a> {
 pub enum Kind {
     SessionCreated,
     SessionResumed,
+    SessionResyncRequired,
     SessionClosed,
     SessionExpired,
     ResponseCreated,
@@ -140,6 +142,7 @@ impl Kind {
         match name {
             "session.created" => Self::SessionCreated,
             "session.resumed" => Self::SessionResumed,
+            "session.resync_required" => Self::SessionResyncRequired,
             "session.closed" => Self::SessionClosed,
             "session.expired" => Self::SessionExpired,
             "response.created" => Self::ResponseCreated,
@@ -170,9 +173,11 @@ impl Kind {
     #[must_use]
     pub fn class(self) -> EventClass {
         match self {
-            Self::SessionCreated | Self::SessionResumed | Self::SessionClosed | Self::SessionExpired => {
-                EventClass::Session
-            }
+            Self::SessionCreated
+            | Self::SessionResumed
+            | Self::SessionResyncRequired
+            | Self::SessionClosed
+            | Self::SessionExpired => EventClass::Session,
             Self::ResponseCreated | Self::Speak | Self::Listen | Self::ResponseDone | Self::ResponseCancel => {
                 EventClass::Response
             }

@@ -43,9 +43,7 @@ impl RequestMetrics {
     /// Bytes that it takes beside itself.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        let origin = self.measurement_origin.as_ref();
-        let texts = origin.into_iter().flat_map(|origin| [&origin.ttft, &origin.ttfp]).flatten();
-        texts.map(String::len).sum()
+        self.measurement_origin.as_ref().map_or(0, Origin::heap_bytes)
     }
 
     /// Merges a later object into this one key by key: the later wins, `null` included.
@@ -60,6 +58,12 @@ impl RequestMetrics {
 }
 
 impl Origin {
+    /// Bytes that it takes beside itself.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        [&self.ttft, &self.ttfp].into_iter().flatten().map(String::len).sum()
+    }
+
     fn read(reader: &mut Reader<'_>, text_bytes: usize) -> JiterResult<Self> {
         let mut origin = Self::default();
         reader.object(|reader, key| {

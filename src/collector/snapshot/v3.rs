@@ -1,15 +1,12 @@
-//! The layouts of versions 1 to 3, which knew neither playback nor ends of responses nor the onset of speech.
+//! The layouts of versions 1 to 3 as those of version 5. They knew neither playback nor ends of responses nor the onset of speech.
 //!
 //! What they did not know stays unknown: an upgraded session leaves it out rather than guess. Never changed.
 
 use serde::Deserialize;
 
-use crate::collector::response::{AudioFact, FinalStatus, Moment, ResponseFacts, WindowedFacts};
-use crate::collector::session;
-use crate::collector::source::ReceiveClock;
-use crate::collector::stream_start::{self, Chosen};
+use super::v5::{self, Chosen, Clock, End, Moment};
 use crate::collector::tallies::Tallies;
-use crate::collector::{End, Playback};
+use crate::collector::{FinalStatus, Playback};
 use crate::ids::{Offset, ResponseId};
 use crate::time::Timestamp;
 use crate::wire::{RequestMetrics, StageSnapshot};
@@ -23,7 +20,7 @@ pub(super) struct Head {
     last_offset: Offset,
     first_event: Option<Timestamp>,
     last_event: Option<Timestamp>,
-    clock: ReceiveClock,
+    clock: Clock,
     run_id: Option<String>,
     model: Option<String>,
     created_model: Option<String>,
@@ -96,7 +93,7 @@ pub(super) struct Response {
     server: RequestMetrics,
 }
 
-impl From<Head> for session::Head {
+impl From<Head> for v5::Head {
     fn from(old: Head) -> Self {
         Self {
             opened_at: old.opened_at,
@@ -125,7 +122,7 @@ impl From<Head> for session::Head {
     }
 }
 
-impl From<StreamStart> for stream_start::StreamStart {
+impl From<StreamStart> for v5::StreamStart {
     fn from(old: StreamStart) -> Self {
         Self {
             marker: old.marker,
@@ -139,27 +136,27 @@ impl From<StreamStart> for stream_start::StreamStart {
     }
 }
 
-impl From<Held> for Vec<stream_start::HeldFacts> {
+impl From<Held> for v5::Held {
     fn from(old: Held) -> Self {
-        old.0.into_iter().map(Into::into).collect()
+        Self(old.0.into_iter().map(Into::into).collect())
     }
 }
 
-impl From<HeldFacts> for stream_start::HeldFacts {
+impl From<HeldFacts> for v5::HeldFacts {
     fn from(old: HeldFacts) -> Self {
         let Windowed { created, text, audio, stages, request } = old.facts;
-        let audio = audio.map(|Audio { packet, row_duration_ms, stream_duration_ms }| AudioFact {
+        let audio = audio.map(|Audio { packet, row_duration_ms, stream_duration_ms }| v5::Audio {
             packet,
             row_duration_ms,
             stream_duration_ms,
             bytes_ms: None,
         });
-        let facts = WindowedFacts { created, text, audio, stages, request };
+        let facts = v5::Windowed { created, text, audio, stages, request };
         Self { at: old.at, ordinal: old.ordinal, response: old.response, facts }
     }
 }
 
-impl From<Response> for ResponseFacts {
+impl From<Response> for v5::Response {
     fn from(old: Response) -> Self {
         Self {
             id: old.id,

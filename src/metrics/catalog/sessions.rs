@@ -5,7 +5,8 @@
 use prometheus::{Counter, Histogram, HistogramVec, IntCounter, IntCounterVec};
 
 use super::super::declare::Declare;
-use super::super::labels::{FINAL_STATUSES, LATENCY_SOURCES, TTFT_SOURCES};
+use super::super::labels::{CLOCK_FAULTS, FINAL_STATUSES, LATENCY_SOURCES, TTFT_SOURCES};
+use crate::collector::SessionClock;
 use crate::wire::{ERROR_CODES, OTHER, OVERLAP_ACTIONS};
 
 /// vLLM's of `time_to_first_token_seconds`, so that both can be laid over one another.
@@ -42,6 +43,7 @@ pub(in crate::metrics) struct SessionFamilies {
     pub resumes: IntCounter,
     pub sequence_gaps: IntCounter,
     pub without_audio: IntCounter,
+    pub clock_faults: IntCounterVec,
     pub ttft_sources: IntCounterVec,
     pub response_ttft_sources: IntCounterVec,
     pub response_ttfp_sources: IntCounterVec,
@@ -84,6 +86,12 @@ impl SessionFamilies {
             without_audio: to.counter(
                 "duplex_sessions_without_audio_total",
                 "Sessions none of whose responses has audio in the stream's window.",
+            ),
+            clock_faults: to.counters(
+                "duplex_session_clock_faults_total",
+                "Sessions whose receive times do not fit together, so that they have no figure made of them: of two \
+                 clocks (mixed), or of one that jumped (unsteady).",
+                &["clock"],
             ),
             ttft_sources: to.counters(
                 "duplex_session_ttft_total",
@@ -173,6 +181,7 @@ impl SessionFamilies {
         touch(&self.overlaps, &[OTHER]);
         touch(&self.errors, &ERROR_CODES);
         touch(&self.errors, &[OTHER]);
+        touch(&self.clock_faults, &CLOCK_FAULTS.map(SessionClock::as_str));
         touch(&self.ttft_sources, &TTFT_SOURCES);
         let sources = LATENCY_SOURCES.map(|source| source.as_str());
         for family in [&self.response_ttft_sources, &self.response_ttfp_sources] {

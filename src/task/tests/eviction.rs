@@ -3,8 +3,7 @@
 use super::*;
 
 fn within(limits: Limits) -> Settings {
-    // What it takes to see a session whole at once.
-    Settings { stream_start_sources: Vec::new(), limits, ..Settings::default() }
+    Settings { limits, ..Settings::default() }
 }
 
 fn sessions(sessions: usize) -> Bench {
@@ -123,7 +122,7 @@ fn a_session_that_hoards_makes_room_before_those_that_talk() {
         bench.event(id, CREATED);
         (0..50).for_each(|_| bench.speak(id));
     }
-    for response in 0..1000 {
+    for response in 0..3000 {
         bench.event("hoard", &created(response));
     }
     for id in ["a", "b", "c"] {
@@ -171,17 +170,20 @@ fn a_session_without_room_for_metrics_goes_on_without_them() {
 
 #[test]
 fn facts_that_wait_for_a_start_are_bounded_by_their_bytes_too() {
-    let limits = Limits { session_bytes: 64 << 10, held_facts: 1_000_000, ..Limits::default() };
-    let mut bench = Bench::with(Settings { limits: limits.clone(), ..Settings::default() });
-    let text = r#"{"type":"response.output_text.delta","response_id":"r0","delta":"x"}"#;
+    let mut bench = Bench::with(Settings::default());
+    let itls = "1.5,".repeat(500);
+    let metrics = format!(
+        r#"{{"type":"x","response_id":"r0","metadata":{{"stage_metrics":{{"0":{{"vllm_itls_ms":[{itls}1]}}}}}}}}"#
+    );
     bench.event("a", &created(0));
-    for _ in 0..1000 {
-        bench.event("a", text);
-        assert!(bench.task.state_size().bytes < limits.session_bytes + 2048, "{:?}", bench.task.state_size());
+    for _ in 0..100 {
+        bench.event("a", &metrics);
+        assert!(bench.task.state_size().bytes < 80 << 10, "{:?}", bench.task.state_size());
     }
     bench.event("a", CLOSED).silence(2);
-    let session = &bundle_of(&bench.commit(), "a")["session"];
-    assert_eq!((&session["truncated"], &session["stream_start_source"]), (&true.into(), &"first_event".into()));
+    let bundle = bundle_of(&bench.commit(), "a");
+    assert_eq!(bundle["session"]["truncated"], false);
+    assert_eq!(bundle["request_metrics"][0]["stage0_tokens"]["itls_ms"].as_array().map(Vec::len), Some(501));
 }
 
 #[test]
