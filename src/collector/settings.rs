@@ -15,7 +15,7 @@ pub struct Settings {
     pub max_duration: Duration,
     /// How long the marker of a finished session keeps its late events from opening it anew.
     pub closed_retention: Duration,
-    /// How far a record's timestamp may be ahead of the wall clock before it is taken for wrong.
+    /// How far a record's timestamp may be past the wall clock; one further ahead says nothing of the time.
     pub clock_tolerance: Duration,
     /// The sources of the stream start to wait for, best first (contract.md section 2).
     pub stream_start_sources: Vec<StreamStartSource>,
@@ -72,7 +72,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(360),
             max_duration: Duration::from_secs(6 * 3600),
             closed_retention: Duration::from_secs(600),
-            clock_tolerance: Duration::from_secs(300),
+            clock_tolerance: Duration::from_secs(10),
             stream_start_sources: vec![
                 StreamStartSource::Marker,
                 StreamStartSource::InputAudioAppend,

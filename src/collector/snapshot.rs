@@ -25,7 +25,8 @@ use crate::ids::SessionId;
 /// | 3 | held facts have left the head for records of their own; all else is as in 2 |
 /// | 4 | playback, ends of responses, onset of speech, receive times of the session |
 /// | 5 | the checkpoint says of which topic it is; all else is as in 4 |
-pub const SNAPSHOT_VERSION: u8 = 5;
+/// | 6 | the checkpoint has all that tells the task's time |
+pub const SNAPSHOT_VERSION: u8 = 6;
 
 /// Bytes that one snapshot of facts that wait comes to, unless a single fact is larger.
 const HELD_SNAPSHOT_BYTES: usize = 64 << 10;

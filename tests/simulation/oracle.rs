@@ -169,7 +169,7 @@ fn undisturbed(partition: i32, records: &[Record]) -> BTreeMap<String, Vec<Vec<u
         process(&mut task, record);
     }
     while task.open_sessions() > 0 {
-        task.advance(Duration::from_secs(1));
+        task.advance(task.time().expect("a session is open") + Duration::from_secs(1));
     }
     let mut bundles: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     for bundle in task.prepare_commit().into_iter().flat_map(|batch: CommitBatch| batch.bundles) {

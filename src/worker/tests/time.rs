@@ -1,0 +1,28 @@
+//! When the clock brings a partition's time on although there is something to read.
+
+use super::*;
+
+/// After how many seconds `silent` ended, while `talker` sends a record each second, stamped as `stamp` has it.
+fn ended_after(is_more_to_read: bool, stamp: impl Fn(i64) -> i64) -> Option<i64> {
+    let (mut worker, broker) = running();
+    broker.0.stamp.set(broker.0.now.get() as i64);
+    broker.push([Next::Record(0, 0, "silent", CREATED), Next::Record(0, 1, "other", CREATED)]);
+    round(&mut worker, &broker).expect("goes on");
+    (1..600).find(|second| {
+        broker.0.stamp.set(stamp(broker.0.now.get() as i64));
+        broker.push([Next::Record(0, 1 + second, "talker", CREATED)]);
+        broker.push((!is_more_to_read).then_some(Next::End(0)));
+        round(&mut worker, &broker).expect("goes on");
+        broker.take_calls().contains(&Call::Bundle("silent".into()))
+    })
+}
+
+#[test]
+fn a_lone_talker_keeps_nobody_s_bundle_waiting_whatever_its_clock() {
+    let stamps: [fn(i64) -> i64; 6] =
+        [|now| now, |now| now + 5_000, |now| now + 3_600_000, |_| 0, |now| now / 2, |now| now - 3_600_000];
+    for (nth, stamp) in stamps.into_iter().enumerate() {
+        let ended = ended_after(nth < 2, stamp).unwrap_or_else(|| panic!("no bundle with stamp {nth}"));
+        assert!((355..=375).contains(&ended), "{ended} s with stamp {nth}");
+    }
+}
