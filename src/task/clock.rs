@@ -96,7 +96,16 @@ impl TaskClock {
         *self.now.insert(self.now.map_or(to, |now| now.max(to)))
     }
 
-    /// Believes the latest timestamp, whoever told it; the time then.
+    /// Believes the latest timestamp up to `wall`, the wall clock, where nothing has been left to read for `silence`: with the
+    /// wall clock as the second witness where it agrees, else once nobody has said otherwise for a while.
+    pub fn settle(&mut self, silence: Duration, wall: Timestamp) {
+        let agrees = |latest: &Latest| wall.since(latest.at) <= MAX_STEP;
+        if let Some(latest) = self.latest.as_ref().filter(|latest| silence >= MAX_STEP || agrees(latest)) {
+            self.now = self.now.max(Some(latest.at.min(wall)));
+        }
+    }
+
+    /// Believes the latest timestamp, whoever told it: the capture is over. The time then.
     pub fn believe_latest(&mut self) -> Option<Timestamp> {
         self.now = self.now.max(self.latest.as_ref().map(|latest| latest.at));
         self.now
@@ -194,6 +203,22 @@ mod tests {
         assert!(clock.waits());
         clock.advance(Timestamp(70_000));
         assert!(!clock.waits());
+    }
+
+    #[test]
+    fn in_silence_the_latest_timestamp_is_believed_where_the_wall_clock_agrees_or_after_a_minute() {
+        let after = |ago: i64, silence: u64| {
+            let mut clock = TaskClock::at(Some(Timestamp(0)));
+            clock.observe("a", Some(Timestamp(WALL.0 - ago)), WALL);
+            clock.settle(Duration::from_millis(silence), WALL);
+            clock.now()
+        };
+        assert_eq!(
+            [after(60_000, 0), after(0, 0), after(-9_000, 0)],
+            [60_000, 0, 0].map(|ago| Some(Timestamp(WALL.0 - ago)))
+        );
+        assert_eq!(after(60_001, 59_999), Some(Timestamp(0)));
+        assert_eq!(after(60_001, 60_000), Some(Timestamp(WALL.0 - 60_001)));
     }
 
     #[test]

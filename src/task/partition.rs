@@ -171,6 +171,11 @@ impl PartitionTask {
         self.end_due(now, MAX_ENDED_BYTES);
     }
 
+    /// Takes note that the partition has had nothing to read for `silence`: what waits may be believed now.
+    pub fn settle(&mut self, silence: Duration, wall: Timestamp) {
+        self.clock.settle(silence, wall);
+    }
+
     /// Ends every open session: the capture is over.
     pub fn end_of_input(&mut self) {
         let now = self.clock.believe_latest().unwrap_or_default();

@@ -60,8 +60,8 @@ pub struct Restoring {
 #[derive(Debug)]
 struct Running {
     task: PartitionTask,
-    /// There is nothing to read.
-    is_idle: bool,
+    /// There has been nothing to read since this monotonic reading.
+    idle_since: Option<Duration>,
     /// While time passes by the clock: the monotonic reading up to which it has, and the task's time then.
     passing: Option<(Duration, Timestamp)>,
     unread: Unread,
@@ -132,7 +132,7 @@ impl Tasks {
         }
         let source = TopicPartition { topic: Arc::clone(&self.topic), partition };
         let task = PartitionTask::restore(source, from, restoring.state, Arc::clone(&self.settings))?;
-        let running = Running { task, is_idle: false, passing: None, unread: Unread::default() };
+        let running = Running { task, idle_since: None, passing: None, unread: Unread::default() };
         self.slots.insert(partition, Slot::Running(Box::new(running)));
         Ok(())
     }
@@ -152,7 +152,7 @@ impl Tasks {
     pub fn process(&mut self, record: &Record<'_>, wall: Timestamp) {
         match self.slots.get_mut(&record.partition) {
             Some(Slot::Running(running)) => {
-                running.is_idle = false;
+                running.idle_since = None;
                 // A record that was delivered before is not new.
                 if record.offset >= running.task.next_offset() || fault::is_on(Fault::TakeRedelivered) {
                     running.unread.read(record.timestamp);
@@ -173,9 +173,9 @@ impl Tasks {
     }
 
     /// Takes note that a partition has nothing more to read.
-    pub fn reached_end(&mut self, partition: Partition) {
+    pub fn reached_end(&mut self, partition: Partition, now: Duration) {
         if let Some(Slot::Running(running)) = self.slots.get_mut(&partition) {
-            running.is_idle = true;
+            running.idle_since.get_or_insert(now);
         }
     }
 
@@ -183,8 +183,8 @@ impl Tasks {
     /// `may_pass` is false while the broker is out of reach, or an open transaction hides the partition's end: then nobody
     /// knows whether there is something to read.
     pub fn advance(&mut self, now: Duration, wall: Timestamp, may_pass: impl Fn(Partition) -> bool) {
-        for Running { task, is_idle, passing, .. } in self.running_mut() {
-            let Some(time) = task.time().filter(|_| *is_idle || task.waits()) else {
+        for Running { task, idle_since, passing, .. } in self.running_mut() {
+            let Some(time) = task.time().filter(|_| idle_since.is_some() || task.waits()) else {
                 *passing = None;
                 continue;
             };
@@ -192,9 +192,13 @@ impl Tasks {
             let elapsed = now.saturating_sub(since);
             if !may_pass(task.partition()) || (elapsed > MAX_IDLE_STEP && !fault::is_on(Fault::SilenceOfAnyLength)) {
                 *passing = Some((now, time));
+                *idle_since = idle_since.map(|_| now);
             } else if elapsed >= IDLE_STEP {
                 // Whole milliseconds, as the task counts them; the rest is for the next time.
                 let whole = Duration::from_millis(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
+                if let Some(idle_since) = *idle_since {
+                    task.settle(now.saturating_sub(idle_since), wall);
+                }
                 task.advance((from + whole).min(wall));
                 *passing = task.time().map(|time| (since + whole, time));
             }
@@ -218,8 +222,11 @@ impl Tasks {
             let partition = running.task.partition();
             let ends = ends(partition);
             let undecided = ends.map_or(0, Ends::undecided);
-            let records =
-                if running.is_idle { undecided } else { (ends?.high.0 - running.task.next_offset().0).max(0) };
+            let records = if running.idle_since.is_some() {
+                undecided
+            } else {
+                (ends?.high.0 - running.task.next_offset().0).max(0)
+            };
             let seconds = running.unread.age(wall, records > 0).as_secs_f64();
             Some((partition, Lag { records, undecided: undecided.min(records), seconds }))
         };

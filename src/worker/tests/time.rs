@@ -17,6 +17,28 @@ fn ended_after(is_more_to_read: bool, stamp: impl Fn(i64) -> i64) -> Option<i64>
     })
 }
 
+/// After how many seconds of silence a session that closed has its bundle, where the partition's time is a day old and nobody
+/// else says otherwise. Its records come `late` seconds after they were stamped.
+fn closed_after(late: i64) -> Option<i64> {
+    let (mut worker, broker) = running();
+    broker.0.stamp.set(-86_400_000);
+    broker.push([Next::Record(0, 0, "old", CREATED), Next::Record(0, 1, "older", CREATED)]);
+    round(&mut worker, &broker).expect("goes on");
+    broker.0.stamp.set(broker.0.now.get() as i64 - late * 1000);
+    broker.push([Next::Record(0, 2, "new", CREATED), Next::Record(0, 3, "new", CLOSED), Next::End(0)]);
+    (1..600).find(|_| {
+        round(&mut worker, &broker).expect("goes on");
+        broker.take_calls().contains(&Call::Bundle("new".into()))
+    })
+}
+
+#[test]
+fn after_a_day_without_the_service_a_single_session_gets_its_bundle_and_waits_a_minute_at_most() {
+    assert_eq!([0, 50].map(closed_after), [Some(3), Some(3)]);
+    let waits = closed_after(3_600).expect("it has a bundle");
+    assert!((60..=70).contains(&waits), "{waits} s");
+}
+
 #[test]
 fn a_lone_talker_keeps_nobody_s_bundle_waiting_whatever_its_clock() {
     let stamps: [fn(i64) -> i64; 6] =
