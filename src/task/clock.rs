@@ -32,6 +32,16 @@ pub struct TaskClock {
 struct Latest {
     session: String,
     at: Timestamp,
+    /// The session's own time at its last record, and what has passed since by the wall clock. No other session is ahead of
+    /// the time, so no other's runs apart.
+    runs: Timestamp,
+}
+
+/// Where a clock stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reading {
+    time: Timestamp,
+    latest: Option<Timestamp>,
 }
 
 impl TaskClock {
@@ -69,12 +79,15 @@ impl TaskClock {
         if let Some(told) = told {
             self.tell(session, told);
         }
-        let latest = self.latest.as_ref().map(|latest| latest.at);
-        told.max(self.now).or(latest).expect("the first record tells a time")
+        let own_now = told.max(self.now).or(self.told()).expect("the first record tells a time");
+        if let Some(latest) = self.latest.as_mut().filter(|latest| latest.session == session) {
+            latest.runs = own_now;
+        }
+        own_now
     }
 
     fn tell(&mut self, session: &str, told: Timestamp) {
-        let latest = self.latest.get_or_insert_with(|| Latest { session: session.to_owned(), at: told });
+        let latest = self.latest.get_or_insert_with(|| Latest { session: session.to_owned(), at: told, runs: told });
         let reached = if latest.session == session {
             latest.at = latest.at.max(told);
             None
@@ -91,18 +104,28 @@ impl TaskClock {
         }
     }
 
-    /// Brings the time to `to` where it is behind; the time then.
-    pub fn advance(&mut self, to: Timestamp) -> Timestamp {
+    /// What [`Self::advance`] goes on from; `None` before the first record.
+    #[must_use]
+    pub fn reading(&self) -> Option<Reading> {
+        let latest = self.latest.as_ref().map(|latest| latest.runs);
+        Some(Reading { time: self.told()?, latest })
+    }
+
+    /// Lets `elapsed` pass since a reading, up to `wall`, the wall clock: for the partition, as far as its records have not
+    /// brought its time on meanwhile, and for the session of the latest timestamp by itself, unless it has told another since.
+    /// The time then.
+    pub fn advance(&mut self, since: Reading, elapsed: Duration, wall: Timestamp) -> Timestamp {
+        if let Some(latest) = self.latest.as_mut().filter(|latest| Some(latest.runs) == since.latest) {
+            latest.runs = latest.runs.max((latest.runs + elapsed).min(wall));
+        }
+        let to = (since.time + elapsed).min(wall);
         *self.now.insert(self.now.map_or(to, |now| now.max(to)))
     }
 
-    /// Believes the latest timestamp up to `wall`, the wall clock, where nothing has been left to read for `silence`: with the
-    /// wall clock as the second witness where it agrees, else once nobody has said otherwise for a while.
-    pub fn settle(&mut self, silence: Duration, wall: Timestamp) {
-        let agrees = |latest: &Latest| wall.since(latest.at) <= MAX_STEP;
-        if let Some(latest) = self.latest.as_ref().filter(|latest| silence >= MAX_STEP || agrees(latest)) {
-            self.now = self.now.max(Some(latest.at.min(wall)));
-        }
+    /// The session that is ahead of the time, if any, and its own time: its last timestamp and what has passed since.
+    #[must_use]
+    pub fn ahead(&self) -> Option<(&str, Timestamp)> {
+        self.latest.as_ref().filter(|_| self.waits()).map(|latest| (latest.session.as_str(), latest.runs))
     }
 
     /// Believes the latest timestamp, whoever told it: the capture is over. The time then.
@@ -186,39 +209,51 @@ mod tests {
         let mut clock = TaskClock::default();
         assert_eq!(clock.observe("a", None, WALL), WALL);
         assert_eq!(clock.observe("b", None, WALL + MAX_STEP), WALL, "nothing else tells a time");
+        let mut old = TaskClock::at(Some(Timestamp(7)));
+        assert_eq!(old.observe("a", None, WALL), Timestamp(7));
         clock.observe("c", Some(Timestamp(5)), WALL);
         assert_eq!((clock.now(), clock.observe("b", None, WALL)), (Some(Timestamp(5)), Timestamp(5)));
     }
 
-    #[test]
-    fn the_clock_brings_the_time_on_and_never_back() {
-        let mut clock = TaskClock::default();
-        clock.observe("a", Some(Timestamp(500)), WALL);
-        assert_eq!((clock.told(), clock.now(), clock.waits()), (Some(Timestamp(500)), None, false));
-        assert_eq!(clock.advance(Timestamp(1_500)), Timestamp(1_500));
-        assert_eq!(clock.advance(Timestamp(1_000)), Timestamp(1_500));
-        clock.observe("b", Some(Timestamp(700)), WALL);
-        assert_eq!((clock.now(), clock.waits()), (Some(Timestamp(1_500)), false));
-        clock.observe("b", Some(Timestamp(70_000)), WALL);
-        assert!(clock.waits());
-        clock.advance(Timestamp(70_000));
-        assert!(!clock.waits());
+    /// A second later by the wall clock.
+    fn a_second_later(clock: &mut TaskClock, wall: Timestamp) -> (i64, Option<i64>) {
+        let reading = clock.reading().expect("a record was told");
+        let now = clock.advance(reading, Duration::from_secs(1), wall).0;
+        (now, clock.ahead().map(|(_, own)| own.0))
     }
 
     #[test]
-    fn in_silence_the_latest_timestamp_is_believed_where_the_wall_clock_agrees_or_after_a_minute() {
-        let after = |ago: i64, silence: u64| {
-            let mut clock = TaskClock::at(Some(Timestamp(0)));
-            clock.observe("a", Some(Timestamp(WALL.0 - ago)), WALL);
-            clock.settle(Duration::from_millis(silence), WALL);
-            clock.now()
-        };
-        assert_eq!(
-            [after(60_000, 0), after(0, 0), after(-9_000, 0)],
-            [60_000, 0, 0].map(|ago| Some(Timestamp(WALL.0 - ago)))
-        );
-        assert_eq!(after(60_001, 59_999), Some(Timestamp(0)));
-        assert_eq!(after(60_001, 60_000), Some(Timestamp(WALL.0 - 60_001)));
+    fn time_runs_on_with_the_wall_clock_and_not_past_it_nor_back() {
+        let mut clock = TaskClock::default();
+        assert_eq!(clock.reading(), None);
+        clock.observe("a", Some(Timestamp(500)), WALL);
+        assert_eq!(a_second_later(&mut clock, WALL), (1_500, None));
+        assert_eq!(a_second_later(&mut clock, Timestamp(2_400)), (2_400, None));
+        assert_eq!(a_second_later(&mut clock, Timestamp(1_000)), (2_400, None));
+    }
+
+    #[test]
+    fn what_records_have_brought_does_not_pass_twice() {
+        let mut clock = TaskClock::at(Some(Timestamp(0)));
+        let reading = clock.reading().expect("it has a time");
+        clock.observe("a", Some(Timestamp(900)), WALL);
+        clock.observe("b", Some(Timestamp(900)), WALL);
+        assert_eq!(clock.advance(reading, Duration::from_secs(1), WALL), Timestamp(1_000));
+    }
+
+    #[test]
+    fn the_session_that_is_ahead_of_the_time_has_time_pass_by_itself_until_another_comes() {
+        let mut clock = TaskClock::at(Some(Timestamp(0)));
+        clock.observe("old", Some(Timestamp(0)), WALL);
+        clock.observe("a", Some(Timestamp(90_000)), WALL);
+        assert_eq!(clock.ahead(), Some(("a", Timestamp(90_000))));
+        assert_eq!(a_second_later(&mut clock, WALL), (1_000, Some(91_000)));
+        let reading = clock.reading().expect("it has a time");
+        clock.observe("a", Some(Timestamp(80_000)), WALL);
+        clock.advance(reading, Duration::from_secs(1), WALL);
+        assert_eq!(clock.ahead(), Some(("a", Timestamp(80_000))), "its silence begins anew");
+        clock.observe("b", Some(Timestamp(500_000)), WALL);
+        assert_eq!((clock.now(), clock.ahead()), (Some(Timestamp(90_000)), Some(("b", Timestamp(500_000)))));
     }
 
     #[test]

@@ -20,5 +20,6 @@ pub use batch::{
 };
 pub use changelog::{ChangelogState, ClosedMarker, Key};
 pub use checkpoint::{Checkpoint, CommittedOffset, RestoreError};
+pub use clock::Reading;
 pub use partition::{PartitionTask, StateSize};
 pub use record::{Header, Record};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::batch::{Ahead, Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome};
 use super::changelog::{ChangelogState, ClosedMarker, Key};
 use super::checkpoint::{Checkpoint, RestoreError};
-use super::clock::TaskClock;
+use super::clock::{Reading, TaskClock};
 use super::closed_sessions::ClosedSessions;
 use super::identify;
 use super::open_sessions::{Open, OpenSessions};
@@ -159,21 +159,22 @@ impl PartitionTask {
         self.clock.waits()
     }
 
-    /// The time that [`Self::advance`] goes on from; `None` before the first record.
+    /// What [`Self::advance`] goes on from; `None` before the first record.
     #[must_use]
-    pub fn time(&self) -> Option<Timestamp> {
-        self.clock.told()
+    pub fn reading(&self) -> Option<Reading> {
+        self.clock.reading()
     }
 
-    /// Brings the time to `to` where it is behind, while the partition has nothing to read or its time [waits](Self::waits).
-    pub fn advance(&mut self, to: Timestamp) {
-        let now = self.clock.advance(to);
+    /// Lets `elapsed` pass since a reading, up to `wall`, the wall clock, while the partition has nothing to read or its time
+    /// [waits](Self::waits).
+    pub fn advance(&mut self, since: Reading, elapsed: Duration, wall: Timestamp) {
+        let now = self.clock.advance(since, elapsed, wall);
         self.end_due(now, MAX_ENDED_BYTES);
-    }
-
-    /// Takes note that the partition has had nothing to read for `silence`: what waits may be believed now.
-    pub fn settle(&mut self, silence: Duration, wall: Timestamp) {
-        self.clock.settle(silence, wall);
+        if let Some((id, own_now)) = self.clock.ahead()
+            && let Some(reason) = self.open.overdue(id, own_now, &self.settings)
+        {
+            self.finish(&SessionId::from(id), own_now, |_| reason);
+        }
     }
 
     /// Ends every open session: the capture is over.

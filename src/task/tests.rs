@@ -57,8 +57,8 @@ impl Bench {
     }
 
     fn silence(&mut self, seconds: u64) -> &mut Self {
-        let time = self.task.time().expect("a record was read");
-        self.task.advance(time + Duration::from_secs(seconds));
+        let reading = self.task.reading().expect("a record was read");
+        self.task.advance(reading, Duration::from_secs(seconds), WALL);
         self
     }
 

@@ -210,7 +210,7 @@ where
                 is_quiet = false;
                 match polled {
                     Polled::Record(record) => tasks.process(&record, wall),
-                    Polled::EndOfPartition(partition) => tasks.reached_end(partition, now),
+                    Polled::EndOfPartition(partition) => tasks.reached_end(partition),
                     Polled::Assigned(partitions) => rebalances.push(Rebalance::Assigned(partitions)),
                     Polled::Revoked(partitions) => rebalances.push(Rebalance::Revoked(partitions)),
                     Polled::Lost(partitions) => rebalances.push(Rebalance::Lost(partitions)),

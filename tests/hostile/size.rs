@@ -79,7 +79,7 @@ pub fn counted_and_taken(shape: &Shape) -> (usize, usize) {
         n += 1;
         if n.is_multiple_of(500) {
             // So that ends come, and what is committed goes.
-            task.advance(task.time().expect("a record was read") + Duration::from_secs(1));
+            task.advance(task.reading().expect("a record was read"), Duration::from_secs(1), LATE);
             drop(task.prepare_commit());
         }
     }

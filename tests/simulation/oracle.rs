@@ -150,6 +150,8 @@ fn dead_letters(world: &World) -> Result<(), Violation> {
 struct Times {
     task: Vec<Interval>,
     own: Vec<Interval>,
+    /// How long a task may have taken the partition for silent that was not.
+    unseen: i64,
 }
 
 /// Whether a record's timestamp is believed.
@@ -193,19 +195,13 @@ impl<'a> Reached<'a> {
 
 fn times(world: &World, partition: usize, records: &[Record]) -> Times {
     const MINUTE: i64 = 60_000;
-    let (unseen, off) = (world.checker.unseen[partition] as i64 + ROUNDING, world.plan.most_off as i64);
+    let unseen = world.checker.unseen[partition] as i64 + ROUNDING;
     let (mut surely, mut perhaps, mut is_certain) = (Reached::default(), Reached::default(), true);
     let mut told = Interval { low: i64::MIN, high: i64::MIN };
-    let (mut ahead, mut last_at) = (None, i64::MAX);
-    let mut times = Times { task: Vec::new(), own: Vec::new() };
+    let mut ahead = None;
+    let mut times = Times { task: Vec::new(), own: Vec::new(), unseen };
     for record in records {
         let (at, timestamp) = (record.arrival.at as i64, record.arrival.timestamp);
-        // After a minute without anything to read the latest timestamp is believed, and goes on from there.
-        let silent_for = at.saturating_sub(last_at) + unseen - MINUTE;
-        if let (0.., Some(latest)) = (silent_for, perhaps.latest_two().0) {
-            told.high = told.high.max(latest + silent_for);
-        }
-        last_at = at;
         let mut own = Interval { low: i64::MIN, high: i64::MIN };
         if let Nature::Event { session, .. } = &record.arrival.nature {
             let is_first = surely.0.is_empty();
@@ -235,9 +231,6 @@ fn times(world: &World, partition: usize, records: &[Record]) -> Times {
             // Believed as soon as the partition is silent.
             (latest, _) => latest.unwrap_or(i64::MIN),
         });
-        // Nor has it to wait for that where the wall clock agrees.
-        let agreed = perhaps.latest_two().0.filter(|latest| at - latest - off <= MINUTE);
-        told.high = told.high.max(agreed.unwrap_or(i64::MIN));
         let silence = ahead.map_or(i64::MIN, |ahead: i64| at + ahead + unseen);
         times.task.push(Interval { low: told.low, high: told.high.max(silence) });
         times.own.push(own);
@@ -255,7 +248,8 @@ fn undisturbed(partition: i32, records: &[Record]) -> BTreeMap<String, Vec<Vec<u
         process(&mut task, record);
     }
     while task.open_sessions() > 0 {
-        task.advance(task.time().expect("a session is open") + Duration::from_secs(1));
+        let reading = task.reading().expect("a session is open");
+        task.advance(reading, Duration::from_secs(1), Timestamp(i64::MAX));
     }
     let mut bundles: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     for bundle in task.prepare_commit().into_iter().flat_map(|batch: CommitBatch| batch.bundles) {
@@ -313,16 +307,23 @@ impl Life<'_> {
         let mut state = State::Unknown;
         let mut is_certain = true;
         let mut open: Option<&Written> = None;
+        let mut ahead = None;
         for place in self.events {
             let record = &self.records[*place];
             let Nature::Event { opens, ends, .. } = record.arrival.nature else { continue };
             let (time, offset) = (self.times.task[*place], record.offset);
-            let now = later(time, self.times.own[*place]);
+            let own = self.times.own[*place];
+            // Its own time has passed too since its last event, where it is ahead of the task's.
+            let at = record.arrival.at as i64;
+            let ran = ahead.map_or(i64::MIN, |ahead: i64| at + ahead + self.times.unseen);
+            let now = later(time, own);
+            ahead = (now.high > i64::MIN).then(|| now.high - at);
+            let by_then = later(now, Interval { low: i64::MIN, high: ran });
             let bundle = self.bundles.iter().find(|bundle| (bundle.first..=bundle.last).contains(&offset));
             if let State::Open { .. } = state {
                 let goes_on = bundle.is_some_and(|bundle| bundle.first < offset);
                 let (deadline, reasons) = self.deadline(state);
-                let (may_be_over, may_go_on) = now.may(deadline);
+                let (may_be_over, may_go_on) = by_then.may(deadline);
                 is_certain &= may_be_over != may_go_on;
                 if goes_on {
                     if !may_go_on {
@@ -338,7 +339,7 @@ impl Life<'_> {
                     is_certain &= reasons.len() == 1;
                     self.ended(open, reasons)?;
                     state = State::Closed {
-                        until: self.end(state, deadline, time, now).after(self.settings.closed_retention),
+                        until: self.end(state, deadline, time, by_then).after(self.settings.closed_retention),
                     };
                 }
             }
@@ -415,15 +416,14 @@ impl Life<'_> {
     }
 
     /// When a session that is over has ended: at the latest with the first record that is past its deadline for sure, unless
-    /// its own next one said so, which `now` is of.
-    fn end(&self, state: State, deadline: Interval, time: Interval, now: Interval) -> Interval {
+    /// it was by its own time, which is `own` at its next event.
+    fn end(&self, state: State, deadline: Interval, time: Interval, own: Interval) -> Interval {
         let State::Open { place, .. } = state else { unreachable!("only an open session ends") };
-        let (may_be_by_the_task_s, may_be_by_its_own) = time.may(deadline);
-        let own = may_be_by_its_own.then_some(now.high);
+        let (_, may_be_by_its_own) = time.may(deadline);
         let after = &self.times.task[place + 1..];
         let past = after.iter().find(|time| time.low >= deadline.high).map_or(time.high, |time| time.high);
-        let low = if may_be_by_the_task_s { deadline.low } else { now.low };
-        Interval { low, high: past.min(time.high).max(own.unwrap_or(i64::MIN)) }
+        let high = past.min(time.high).max(if may_be_by_its_own { own.high } else { i64::MIN });
+        Interval { low: deadline.low, high }
     }
 
     fn ended(&self, open: Option<&Written>, reasons: Vec<&'static str>) -> Result<(), Violation> {
