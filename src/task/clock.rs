@@ -12,10 +12,10 @@ const MAX_STEP: Duration = Duration::from_secs(60);
 
 /// The time of a partition, as the timestamps of its sessions' records tell it. It never goes back.
 ///
-/// It is the latest timestamp while that is at most [`MAX_STEP`] past what a second session has reached; else what the
-/// second one has reached, and the step to the latest waits. So it takes two sessions to bring it further, in whatever order
-/// their records come, and a session whose clock is wrong ends nobody else's, be it by one leap or by many small ones. The
-/// step to the very first timestamp has no length, so it waits for a second session as well.
+/// It is the latest timestamp while that is at most a minute past what a second session has reached; else what the second one
+/// has reached, and the step to the latest waits. So it takes two sessions to bring it further, in whatever order their
+/// records come, and a session whose clock is wrong ends nobody else's, be it by one leap or by many small ones. The first
+/// timestamp of all waits for a second session as well.
 ///
 /// All that has to be remembered for this is the latest timestamp, whose it is, and the latest of any other session. Dead
 /// letters and tombstones are of no session and say nothing.
@@ -111,9 +111,10 @@ impl TaskClock {
         Some(Reading { time: self.told()?, latest })
     }
 
-    /// Lets `elapsed` pass since a reading, up to `wall`, the wall clock: for the partition, as far as its records have not
-    /// brought its time on meanwhile, and for the session of the latest timestamp by itself, unless it has told another since.
-    /// The time then.
+    /// Lets `elapsed` pass since a reading, up to `wall`, the wall clock; the time then.
+    ///
+    /// What records have brought since the reading is part of it. For the session of the latest timestamp it passes apart,
+    /// unless a record of it has come since.
     pub fn advance(&mut self, since: Reading, elapsed: Duration, wall: Timestamp) -> Timestamp {
         if let Some(latest) = self.latest.as_mut().filter(|latest| Some(latest.runs) == since.latest) {
             latest.runs = latest.runs.max((latest.runs + elapsed).min(wall));
@@ -122,7 +123,7 @@ impl TaskClock {
         *self.now.insert(self.now.map_or(to, |now| now.max(to)))
     }
 
-    /// The session that is ahead of the time, if any, and its own time: its last timestamp and what has passed since.
+    /// The session whose timestamp is ahead of the time, if any, and its own time.
     #[must_use]
     pub fn ahead(&self) -> Option<(&str, Timestamp)> {
         self.latest.as_ref().filter(|_| self.waits()).map(|latest| (latest.session.as_str(), latest.runs))
