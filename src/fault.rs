@@ -71,6 +71,8 @@ faults! {
     KeepFinishedSession,
     /// An idle end is emitted and not recorded.
     ForgetIdleEnd,
+    /// A single session's timestamp moves the task's time, however far.
+    BelieveOneWitness,
     /// The task's time is not recorded.
     ForgetTime,
     /// A session's last sequence number is not in its state.

@@ -43,6 +43,9 @@ pub fn counts(counts: &Counts) -> Table {
     if counts.tombstones > 0 {
         add("tombstones".into(), counts.tombstones);
     }
+    if counts.timestamps_ahead > 0 {
+        add("timestamps past the wall clock".into(), counts.timestamps_ahead);
+    }
     add("dead letters".into(), counts.dead_letters.values().sum());
     for (reason, n) in &counts.dead_letters {
         add(format!("  {}", reason.as_str()), *n);

@@ -31,7 +31,8 @@ pub struct Arrival<'a> {
     pub clock: ReceiveClock,
     /// The record's own timestamp.
     pub timestamp: Option<Timestamp>,
-    /// The task's time, which deadlines are measured by.
+    /// The session's time, which its deadlines are measured by: the task's, or the record's own where that is later and can be
+    /// believed.
     pub now: Timestamp,
     pub offset: Offset,
     pub labels: Labels<'a>,

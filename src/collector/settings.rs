@@ -13,7 +13,7 @@ pub struct Settings {
     pub max_duration: Duration,
     /// How long the marker of a finished session keeps its late events from opening it anew.
     pub closed_retention: Duration,
-    /// How far a record's timestamp may be ahead of the wall clock before it is taken for wrong.
+    /// How far a record's timestamp may be past the wall clock; one further ahead says nothing of the time.
     pub clock_tolerance: Duration,
     pub limits: Limits,
 }
@@ -66,7 +66,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(360),
             max_duration: Duration::from_secs(6 * 3600),
             closed_retention: Duration::from_secs(600),
-            clock_tolerance: Duration::from_secs(300),
+            clock_tolerance: Duration::from_secs(10),
             limits: Limits::default(),
         }
     }

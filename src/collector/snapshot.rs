@@ -29,7 +29,7 @@ use crate::ids::SessionId;
 /// | 3 | held facts have left the head for records of their own; all else is as in 2 |
 /// | 4 | playback, ends of responses, onset of speech, receive times of the session |
 /// | 5 | the checkpoint says of which topic it is; all else is as in 4 |
-/// | 6 | each receive time has its clock; facts that wait have a bounded room, and records that are written again |
+/// | 6 | the checkpoint has all that tells the task's time; each receive time has its clock; facts that wait have a bounded room |
 pub const SNAPSHOT_VERSION: u8 = 6;
 
 /// Why a snapshot can't be restored.

@@ -25,6 +25,7 @@ pub(super) struct Catalog {
     pub records: IntCounter,
     pub record_bytes: IntCounter,
     pub tombstones: IntCounter,
+    pub timestamps_ahead: IntCounter,
     pub events: IntCounterVec,
     pub dead_letters: IntCounterVec,
     pub sessions_opened: IntCounter,
@@ -77,6 +78,11 @@ impl Catalog {
             records: to.counter("duplex_records_total", "Records read from the events topic and committed."),
             record_bytes: to.counter("duplex_record_bytes_total", "Bytes of the values of the records committed."),
             tombstones: to.counter("duplex_tombstones_total", "Records without a value; they are skipped."),
+            timestamps_ahead: to.counter(
+                "duplex_timestamps_ahead_total",
+                "Events whose record is stamped past the wall clock by more than session.clock_tolerance; their timestamps end no \
+                 session.",
+            ),
             events: to.counters(
                 "duplex_events_total",
                 "Events by class and by what became of them: accepted, duplicate (a replay), late (its session has \

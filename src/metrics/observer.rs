@@ -45,6 +45,7 @@ impl WorkerObserver {
         catalog.records.inc_by(counts.records);
         catalog.record_bytes.inc_by(counts.bytes);
         catalog.tombstones.inc_by(counts.tombstones);
+        catalog.timestamps_ahead.inc_by(counts.timestamps_ahead);
         for ((class, outcome), n) in &counts.events {
             catalog.events.with_label_values(&[class.as_str(), outcome.as_str()]).inc_by(*n);
         }
@@ -228,6 +229,7 @@ mod tests {
             records: 9,
             bytes: 900,
             tombstones: 1,
+            timestamps_ahead: 6,
             events: [((EventClass::Audio, Outcome::Accepted), 5), ((EventClass::Text, Outcome::Late), 2)].into(),
             dead_letters: [(DeadLetterReason::TooDeep, 1)].into(),
             sessions_opened: 3,
@@ -286,6 +288,7 @@ mod tests {
             "duplex_records_total 9",
             "duplex_record_bytes_total 900",
             "duplex_tombstones_total 1",
+            "duplex_timestamps_ahead_total 6",
             "duplex_events_total{class=\"audio\",outcome=\"accepted\"} 5",
             "duplex_events_total{class=\"text\",outcome=\"late\"} 2",
             "duplex_events_total{class=\"text\",outcome=\"accepted\"} 0",

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::changelog::Key;
 use crate::bundle::{Cuts, SessionMeasures};
@@ -21,8 +22,17 @@ pub struct CommitBatch {
     pub dead_letters: Vec<DeadLetter>,
     /// What the records were; counted by metrics once the batch is committed.
     pub counts: Counts,
+    /// The record whose timestamp is furthest past the wall clock, of those too far past it to be believed.
+    pub furthest_ahead: Option<Ahead>,
     /// What became of the sessions of `bundles`, in their order; for metrics too.
     pub finished: Vec<FinishedSession>,
+}
+
+/// A record that was stamped past the wall clock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Ahead {
+    pub by: Duration,
+    pub offset: Offset,
 }
 
 /// A session whose bundle is in the batch.
@@ -119,6 +129,8 @@ pub struct Counts {
     /// Bytes of their values.
     pub bytes: u64,
     pub tombstones: u64,
+    /// Events whose timestamp is further past the wall clock than `session.clock_tolerance`.
+    pub timestamps_ahead: u64,
     pub events: BTreeMap<(EventClass, Outcome), u64>,
     pub dead_letters: BTreeMap<DeadLetterReason, u64>,
     pub sessions_opened: u64,
@@ -137,6 +149,7 @@ impl Counts {
         self.records += other.records;
         self.bytes += other.bytes;
         self.tombstones += other.tombstones;
+        self.timestamps_ahead += other.timestamps_ahead;
         self.sessions_opened += other.sessions_opened;
         self.truncated += other.truncated;
         self.markers_evicted += other.markers_evicted;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::ChangelogEntry;
 use super::checkpoint::{Checkpoint, RestoreError};
+use super::clock::TaskClock;
 use crate::collector::{SessionCollector, decode, encode, version};
 use crate::ids::SessionId;
 use crate::time::Timestamp;
@@ -79,7 +80,7 @@ impl<'a> Key<'a> {
 /// The changelog as it was read, the last value of each key.
 #[derive(Debug, Default)]
 pub struct ChangelogState {
-    pub(super) now: Option<Timestamp>,
+    pub(super) clock: TaskClock,
     pub(super) closed: BTreeMap<SessionId, ClosedMarker>,
     /// `None` also where version 1 wrote it, which knew the time only.
     pub(super) checkpoint: Option<Checkpoint>,
@@ -122,14 +123,14 @@ impl ChangelogState {
         let unknown = || RestoreError::UnknownKey(key.first().map(|b| char::from(*b)));
         match (Key::decode(key).ok_or_else(unknown)?, value) {
             (Key::Checkpoint, Some(value)) if version(value) == Some(1) => {
-                self.now = Some(parse("the task's time", value)?);
+                self.clock = TaskClock::at(Some(parse("the task's time", value)?));
                 self.checkpoint = None;
             }
             (Key::Checkpoint, value) => {
                 let what = "the checkpoint";
                 let damaged = |source| RestoreError::Snapshot { what, source };
                 self.checkpoint = value.map(|value| Checkpoint::decode(value).map_err(damaged)).transpose()?;
-                self.now = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.now);
+                self.clock = self.checkpoint.as_ref().map(|checkpoint| checkpoint.clock.clone()).unwrap_or_default();
             }
             (Key::Session(id), Some(value)) => drop(self.heads.insert(id.into(), value.to_vec())),
             (Key::Session(id), None) => drop(self.heads.remove(id)),

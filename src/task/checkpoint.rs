@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::changelog::ChangelogState;
+use super::clock::TaskClock;
 use crate::collector::{SnapshotError, decode, version};
 use crate::ids::{Offset, TopicId};
-use crate::time::Timestamp;
 
 /// What a commit says of the whole state: by it a restore knows that the changelog and the group's offset are of the
 /// same commit, and that no record is missing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// The task's time; `None` before the first record that told it.
-    pub now: Option<Timestamp>,
+    /// The task's time.
+    pub clock: TaskClock,
     /// The input offset that was committed with this state.
     pub next_offset: Offset,
     /// How many sessions have a head in the changelog,
@@ -26,11 +26,15 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     pub(super) fn decode(snapshot: &[u8]) -> Result<Self, SnapshotError> {
-        if !matches!(version(snapshot), Some(2..=4)) {
-            return decode(snapshot);
-        }
-        let (now, next_offset, open_sessions, closed_sessions) = decode(snapshot)?;
-        Ok(Self { now, next_offset, open_sessions, closed_sessions, topic: None })
+        let (now, next_offset, open_sessions, closed_sessions, topic) = match version(snapshot) {
+            Some(2..=4) => {
+                let (now, next_offset, open_sessions, closed_sessions) = decode(snapshot)?;
+                (now, next_offset, open_sessions, closed_sessions, None)
+            }
+            Some(5) => decode(snapshot)?,
+            _ => return decode(snapshot),
+        };
+        Ok(Self { clock: TaskClock::at(now), next_offset, open_sessions, closed_sessions, topic })
     }
 }
 
@@ -134,7 +138,7 @@ impl ChangelogState {
     /// When it is not so: going on would lose sessions, or write them twice.
     pub fn check_exactly_once(&self, committed: CommittedOffset) -> Result<(), RestoreError> {
         let Some(offset) = committed.offset else {
-            let is_empty = self.now.is_none() && self.checkpoint.is_none();
+            let is_empty = self.clock == TaskClock::default() && self.checkpoint.is_none();
             let next = self.checkpoint.as_ref().map(|checkpoint| checkpoint.next_offset);
             return if is_empty { Ok(()) } else { Err(RestoreError::OffsetsLost(next)) };
         };
@@ -190,11 +194,12 @@ mod tests {
 
     use super::*;
     use crate::task::{ChangelogEntry, ClosedMarker, Key};
+    use crate::time::Timestamp;
 
     /// What a commit at offset 7 leaves, with two sessions open and one finished.
     fn entries() -> BTreeMap<&'static str, ChangelogEntry> {
         let checkpoint = Checkpoint {
-            now: Some(Timestamp(1)),
+            clock: TaskClock::at(Some(Timestamp(1))),
             next_offset: Offset(7),
             open_sessions: 2,
             closed_sessions: 1,
@@ -291,18 +296,20 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_of_version_4_is_of_no_known_topic() {
-        // Version, time 1, offset 7, two sessions and one marker.
-        let checkpoint = Checkpoint::decode(&[4, 1, 2, 14, 2, 1]).expect("a snapshot of version 4");
-        let expected = Checkpoint::decode(&entries()["checkpoint"].value.clone().expect("a value")).expect("our own");
-        assert_eq!(checkpoint, Checkpoint { topic: None, ..expected });
+    fn checkpoints_of_earlier_versions_knew_the_time_and_up_to_4_no_topic() {
+        let ours = Checkpoint::decode(&entries()["checkpoint"].value.clone().expect("a value")).expect("our own");
+        // Version, time 1, offset 7, two sessions and one marker; then the topic.
+        let of_5 = Checkpoint::decode(b"\x05\x01\x02\x0e\x02\x01\x01\x03one").expect("a snapshot of version 5");
+        assert_eq!(of_5, ours);
+        let of_4 = Checkpoint::decode(&[4, 1, 2, 14, 2, 1]).expect("a snapshot of version 4");
+        assert_eq!(of_4, Checkpoint { topic: None, ..ours });
     }
 
     #[test]
     fn version_1_knew_the_time_only() {
         let mut state = without(&["checkpoint"]);
         state.apply(b"T", Some(&[1, 2])).expect("a snapshot of version 1");
-        assert_eq!((state.now, &state.checkpoint), (Some(Timestamp(1)), &None));
+        assert_eq!((state.clock.now(), &state.checkpoint), (Some(Timestamp(1)), &None));
         // Nothing to compare with until this release has committed once.
         assert_eq!(state.check_exactly_once(by_hand(3)), Ok(()));
         assert_eq!(state.check_exactly_once(NONE), Err(RestoreError::OffsetsLost(None)));

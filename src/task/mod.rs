@@ -15,8 +15,11 @@ mod record;
 mod tests;
 
 pub use crate::bundle::largest_piece;
-pub use batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome, largest_entry};
+pub use batch::{
+    Ahead, Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome, largest_entry,
+};
 pub use changelog::{ChangelogState, ClosedMarker, Key};
 pub use checkpoint::{Checkpoint, CommittedOffset, RestoreError};
+pub use clock::Reading;
 pub use partition::{PartitionTask, StateSize};
 pub use record::{Header, Record};

@@ -9,10 +9,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::batch::{Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome};
+use super::batch::{Ahead, Bundle, ChangelogEntry, CommitBatch, Counts, DeadLetter, FinishedSession, Outcome};
 use super::changelog::{ChangelogState, ClosedMarker, Key};
 use super::checkpoint::{Checkpoint, RestoreError};
-use super::clock::TaskClock;
+use super::clock::{Reading, TaskClock};
 use super::closed_sessions::ClosedSessions;
 use super::identify;
 use super::open_sessions::{Open, OpenSessions};
@@ -44,7 +44,7 @@ pub struct PartitionTask {
     closed: ClosedSessions,
     next_offset: Offset,
     pending: Pending,
-    /// The time as the changelog has it.
+    /// The time that a restart goes on from, as the changelog has it.
     recorded_time: Option<Timestamp>,
     /// The offset as the changelog has it, and the group with it.
     recorded_offset: Option<Offset>,
@@ -67,6 +67,7 @@ struct Pending {
     changelog: Vec<ChangelogEntry>,
     dead_letters: Vec<DeadLetter>,
     counts: Counts,
+    furthest_ahead: Option<Ahead>,
     finished: Vec<FinishedSession>,
     dirty: Vec<SessionId>,
     bytes: usize,
@@ -84,18 +85,18 @@ impl PartitionTask {
         settings: Arc<Settings>,
     ) -> Result<Self, RestoreError> {
         let closed = std::mem::take(&mut state.closed);
-        let recorded_time = state.now;
+        let clock = std::mem::take(&mut state.clock);
         let recorded_offset = state.checkpoint.as_ref().map(|checkpoint| checkpoint.next_offset);
         let topic = state.checkpoint.take().and_then(|checkpoint| checkpoint.topic);
         let mut task = Self {
             source,
             decoder: Decoder::new(settings.limits.record_bytes),
-            clock: recorded_time.map(TaskClock::at).unwrap_or_default(),
+            recorded_time: clock.told(),
+            clock,
             open: OpenSessions::new(),
             closed: ClosedSessions::default(),
             next_offset,
             pending: Pending::default(),
-            recorded_time,
             recorded_offset,
             topic,
             settings,
@@ -117,10 +118,8 @@ impl PartitionTask {
         Self::restore(source, next_offset, ChangelogState::default(), settings).expect("an empty state can be read")
     }
 
-    /// Takes the next record. `wall` is the wall clock, which bounds the record's timestamp.
+    /// Takes the next record. `wall` is the wall clock: a timestamp too far past it says nothing.
     pub fn process(&mut self, record: &Record<'_>, wall: Timestamp) {
-        let now = self.clock.observe(record.timestamp, wall, self.settings.clock_tolerance);
-        self.end_due(now, MAX_ENDED_BYTES);
         self.next_offset = record.offset.next();
         let counts = &mut self.pending.counts;
         counts.records += 1;
@@ -131,7 +130,7 @@ impl PartitionTask {
         counts.bytes += value.len() as u64;
         // The decoder may have to keep a mended copy, which the event then borrows.
         let mut decoder = std::mem::replace(&mut self.decoder, Decoder::new(0));
-        if let Err(e) = decoder.decode(value).and_then(|event| self.handle(record, &event, now)) {
+        if let Err(e) = decoder.decode(value).and_then(|event| self.handle(record, &event, wall)) {
             self.dead_letter(record, value, e);
         }
         self.decoder = decoder;
@@ -154,16 +153,33 @@ impl PartitionTask {
         if was == topic { Ok(()) } else { Err(RestoreError::AnotherTopic { was: was.clone(), is: topic.clone() }) }
     }
 
-    /// Lets time pass while the partition has nothing to read.
-    pub fn advance(&mut self, elapsed: Duration) {
-        if let Some(now) = self.clock.advance(elapsed) {
-            self.end_due(now, MAX_ENDED_BYTES);
+    /// Whether its time waits for a second session to reach the latest timestamp.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.clock.waits()
+    }
+
+    /// What [`Self::advance`] goes on from; `None` before the first record.
+    #[must_use]
+    pub fn reading(&self) -> Option<Reading> {
+        self.clock.reading()
+    }
+
+    /// Lets `elapsed` pass since a reading, up to `wall`, the wall clock, while the partition has nothing to read or its time
+    /// [waits](Self::waits).
+    pub fn advance(&mut self, since: Reading, elapsed: Duration, wall: Timestamp) {
+        let now = self.clock.advance(since, elapsed, wall);
+        self.end_due(now, MAX_ENDED_BYTES);
+        if let Some((id, own_now)) = self.clock.ahead()
+            && let Some(reason) = self.open.overdue(id, own_now, &self.settings)
+        {
+            self.finish(&SessionId::from(id), own_now, |_| reason);
         }
     }
 
     /// Ends every open session: the capture is over.
     pub fn end_of_input(&mut self) {
-        let now = self.clock.now().unwrap_or_default();
+        let now = self.clock.believe_latest().unwrap_or_default();
         self.end_due(now, usize::MAX);
         let mut open: Vec<_> = self.open.ids().cloned().collect();
         open.sort_unstable();
@@ -176,13 +192,13 @@ impl PartitionTask {
     /// alone is a change, as is the very first one: where no offset is committed, nobody misses what is deleted unread, and
     /// one that stays below control records is taken for lost once they are deleted.
     pub fn prepare_commit(&mut self) -> Option<CommitBatch> {
-        let now = self.clock.now();
+        let now = self.clock.told();
         let time_is_due = match (now, self.recorded_time) {
             (Some(now), Some(recorded)) => now.since(recorded) >= TIME_SNAPSHOT_INTERVAL && self.open.len() > 0,
             _ => false,
         };
         let is_moved = self.recorded_offset.is_none_or(|recorded| self.next_offset > recorded);
-        let Pending { bundles, mut changelog, dead_letters, counts, finished, mut dirty, .. } =
+        let Pending { bundles, mut changelog, dead_letters, counts, furthest_ahead, finished, mut dirty, .. } =
             std::mem::take(&mut self.pending);
         if counts.records == 0 && bundles.is_empty() && changelog.is_empty() && !time_is_due && !is_moved {
             return None;
@@ -206,7 +222,7 @@ impl PartitionTask {
         self.recorded_offset = Some(self.next_offset);
         let count = |sessions: usize| u64::try_from(sessions).expect("a count fits");
         changelog.push(Key::Checkpoint.put(&Checkpoint {
-            now: now.filter(|_| !fault::is_on(Fault::ForgetTime)),
+            clock: if fault::is_on(Fault::ForgetTime) { TaskClock::default() } else { self.clock.clone() },
             next_offset: self.next_offset,
             open_sessions: count(self.open.len()),
             closed_sessions: count(self.closed.len()),
@@ -219,6 +235,7 @@ impl PartitionTask {
             changelog,
             dead_letters,
             counts,
+            furthest_ahead,
             finished,
         })
     }
@@ -247,20 +264,25 @@ impl PartitionTask {
         StateSize { open_sessions: self.open.len(), bytes: self.open.bytes() + self.closed.bytes() }
     }
 
-    fn handle(&mut self, record: &Record<'_>, event: &Event<'_>, now: Timestamp) -> Result<(), Error> {
+    fn handle(&mut self, record: &Record<'_>, event: &Event<'_>, wall: Timestamp) -> Result<(), Error> {
         let id = identify::session_id(record, event)?;
         let (received_at_s, clock) = identify::receive_time(record, event)?;
         let labels = identify::labels(record);
-        let arrival = Arrival { received_at_s, clock, timestamp: record.timestamp, now, offset: record.offset, labels };
-        if let Some(reason) = self.open.overdue(&id, now, &self.settings) {
-            self.finish(&SessionId::from(&*id), now, |_| reason);
+        // What is over by the partition's time is over for all, what is over by this record's own for its session alone.
+        let own_now = self.observe(&id, record, wall);
+        let now = self.clock.now().unwrap_or(own_now);
+        self.end_due(now, MAX_ENDED_BYTES);
+        if let Some(reason) = self.open.overdue(&id, own_now, &self.settings) {
+            self.finish(&SessionId::from(&*id), own_now, |_| reason);
         } else if event.kind == Kind::SessionCreated
             && let Some(open) = self.open.get_mut(&id)
             && open.restored_to.is_none_or(|offset| record.offset > offset)
             && let Some(reason) = open.session.restarted_by(event)
         {
-            self.finish(&SessionId::from(&*id), now, |_| reason);
+            self.finish(&SessionId::from(&*id), own_now, |_| reason);
         }
+        let (timestamp, offset) = (record.timestamp, record.offset);
+        let arrival = Arrival { received_at_s, clock, timestamp, now: own_now, offset, labels };
         let settings = Arc::clone(&self.settings);
         let taken = self.open.update(&id, &settings, |open| {
             if open.restored_to.is_some_and(|offset| record.offset <= offset) {
@@ -280,6 +302,17 @@ impl PartitionTask {
         *self.pending.counts.events.entry((event.kind.class(), outcome)).or_default() += 1;
         self.make_room(now);
         Ok(())
+    }
+
+    /// Lets a session's record tell the time; that of its session then.
+    fn observe(&mut self, id: &str, record: &Record<'_>, wall: Timestamp) -> Timestamp {
+        let told = record.timestamp.filter(|told| *told <= wall + self.settings.clock_tolerance);
+        if let (Some(timestamp), None) = (record.timestamp, told) {
+            let ahead = Ahead { offset: record.offset, by: timestamp.since(wall) };
+            self.pending.counts.timestamps_ahead += 1;
+            self.pending.furthest_ahead = self.pending.furthest_ahead.max(Some(ahead));
+        }
+        self.clock.observe(id, told, wall)
     }
 
     fn open_session(&mut self, id: SessionId, event: &Event<'_>, arrival: &Arrival<'_>) -> Outcome {

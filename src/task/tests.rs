@@ -13,7 +13,9 @@ use crate::wire::{DeadLetterReason, EventClass};
 
 mod cost;
 mod eviction;
+mod reuse;
 mod sizes;
+mod time;
 mod torn;
 
 /// A task with a producer's hand on it: offsets count up, time is told.
@@ -56,7 +58,8 @@ impl Bench {
     }
 
     fn silence(&mut self, seconds: u64) -> &mut Self {
-        self.task.advance(Duration::from_secs(seconds));
+        let reading = self.task.reading().expect("a record was read");
+        self.task.advance(reading, Duration::from_secs(seconds), WALL);
         self
     }
 
@@ -325,10 +328,10 @@ fn a_jump_in_time_ends_many_sessions_in_more_than_one_batch_and_each_once() {
         bench.event(&id, &done);
     }
     bench.commit();
-    bench.at(1000.0).event("s199", SPEAK);
+    bench.at(1000.0).event("s199", SPEAK).event("another", SPEAK);
     let mut batches = vec![bench.commit()];
-    while bench.task.open_sessions() > 0 {
-        bench.task.advance(Duration::from_millis(1));
+    while bench.task.open_sessions() > 1 {
+        bench.silence(0);
         batches.push(bench.commit());
     }
     assert!(batches.len() > 1, "one batch took them all");
@@ -362,7 +365,7 @@ fn a_finished_session_s_measures_go_with_its_bundle_and_tell_when_it_ended() {
     bench.at(0.0).event("closed", CREATED).event("silent", CREATED).event("silent", SPEAK);
     bench.at(3.0).event("closed", CLOSED);
     assert_eq!(bench.commit().finished, []);
-    bench.at(500.0).event("next", CREATED);
+    bench.at(500.0).event("next", CREATED).event("another", CREATED);
     let batch = bench.commit();
     let ended: Vec<_> = batch
         .bundles

@@ -37,6 +37,8 @@ const COMMITTED_TIMEOUT: Duration = Duration::from_secs(1);
 const REPEAT_WARNING: Duration = Duration::from_secs(5);
 /// After the broker was out of reach, time passes for silent partitions once it has been back for this long.
 const SETTLE_AFTER_RECONNECT: Duration = Duration::from_secs(2);
+/// Records stamped past the wall clock are told of once in this time.
+const REPEAT_AHEAD: Duration = Duration::from_secs(60);
 /// Lag is told this often.
 const LAG_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -60,6 +62,8 @@ pub struct Worker<C, P, L, O, K> {
     committed_at: Duration,
     lag_told_at: Duration,
     warned_at: Option<Duration>,
+    /// Of records stamped past the wall clock.
+    warned_of_ahead_at: Option<Duration>,
 }
 
 /// A partition whose state and committed offset are not of one commit.
@@ -108,6 +112,7 @@ where
             committed_at: now,
             lag_told_at: now,
             warned_at: None,
+            warned_of_ahead_at: None,
         }
     }
 
@@ -145,7 +150,7 @@ where
         self.connection.look(now, self.consumer.is_connected());
         let may_pass = self.connection.connected_for(now).is_some_and(|time| time >= SETTLE_AFTER_RECONNECT);
         let may_pass = may_pass || fault::is_on(Fault::SilenceOutOfReach);
-        self.tasks.advance(now, |partition| {
+        self.tasks.advance(now, self.clock.now(), |partition| {
             let hides_any = self.consumer.ends(partition).is_some_and(|ends| ends.undecided() > 0);
             may_pass && (!hides_any || fault::is_on(Fault::SilenceBehindTransaction))
         });
@@ -205,7 +210,7 @@ where
                 is_quiet = false;
                 match polled {
                     Polled::Record(record) => tasks.process(&record, wall),
-                    Polled::EndOfPartition(partition) => tasks.reached_end(partition, now),
+                    Polled::EndOfPartition(partition) => tasks.reached_end(partition),
                     Polled::Assigned(partitions) => rebalances.push(Rebalance::Assigned(partitions)),
                     Polled::Revoked(partitions) => rebalances.push(Rebalance::Revoked(partitions)),
                     Polled::Lost(partitions) => rebalances.push(Rebalance::Lost(partitions)),

@@ -16,7 +16,7 @@ use super::unread::Unread;
 use crate::collector::Settings;
 use crate::fault::{self, Fault};
 use crate::ids::{Offset, Partition, TopicId, TopicPartition};
-use crate::task::{ChangelogState, CommitBatch, PartitionTask, Record, RestoreError, StateSize};
+use crate::task::{ChangelogState, CommitBatch, PartitionTask, Reading, Record, RestoreError, StateSize};
 use crate::time::Timestamp;
 
 /// Time passes for a silent partition in steps of at least this.
@@ -60,8 +60,10 @@ pub struct Restoring {
 #[derive(Debug)]
 struct Running {
     task: PartitionTask,
-    /// There is nothing to read; time was last let pass at this monotonic reading.
-    idle_since: Option<Duration>,
+    /// There is nothing to read.
+    is_idle: bool,
+    /// While time passes by the clock: the monotonic reading up to which it has, and the task's then.
+    passing: Option<(Duration, Reading)>,
     unread: Unread,
 }
 
@@ -130,7 +132,7 @@ impl Tasks {
         }
         let source = TopicPartition { topic: Arc::clone(&self.topic), partition };
         let task = PartitionTask::restore(source, from, restoring.state, Arc::clone(&self.settings))?;
-        let running = Running { task, idle_since: None, unread: Unread::default() };
+        let running = Running { task, is_idle: false, passing: None, unread: Unread::default() };
         self.slots.insert(partition, Slot::Running(Box::new(running)));
         Ok(())
     }
@@ -150,7 +152,7 @@ impl Tasks {
     pub fn process(&mut self, record: &Record<'_>, wall: Timestamp) {
         match self.slots.get_mut(&record.partition) {
             Some(Slot::Running(running)) => {
-                running.idle_since = None;
+                running.is_idle = false;
                 // A record that was delivered before is not new.
                 if record.offset >= running.task.next_offset() || fault::is_on(Fault::TakeRedelivered) {
                     running.unread.read(record.timestamp);
@@ -171,27 +173,30 @@ impl Tasks {
     }
 
     /// Takes note that a partition has nothing more to read.
-    pub fn reached_end(&mut self, partition: Partition, now: Duration) {
+    pub fn reached_end(&mut self, partition: Partition) {
         if let Some(Slot::Running(running)) = self.slots.get_mut(&partition) {
-            running.idle_since.get_or_insert(now);
+            running.is_idle = true;
         }
     }
 
-    /// Lets time pass for the partitions that have nothing to read; `may_pass` is false while the broker is out of
-    /// reach, or an open transaction hides the partition's end: then nobody knows whether there is something to read.
-    pub fn advance(&mut self, now: Duration, may_pass: impl Fn(Partition) -> bool) {
-        for running in self.running_mut() {
-            let Some(since) = running.idle_since else { continue };
+    /// Lets time pass, up to the wall clock, for the partitions that have nothing to read and for those whose time waits;
+    /// `may_pass` is false while the broker is out of reach, or an open transaction hides the partition's end: then nobody
+    /// knows whether there is something to read.
+    pub fn advance(&mut self, now: Duration, wall: Timestamp, may_pass: impl Fn(Partition) -> bool) {
+        for Running { task, is_idle, passing, .. } in self.running_mut() {
+            let Some(reading) = task.reading().filter(|_| *is_idle || task.waits()) else {
+                *passing = None;
+                continue;
+            };
+            let (since, from) = *passing.get_or_insert((now, reading));
             let elapsed = now.saturating_sub(since);
-            if !may_pass(running.task.partition())
-                || (elapsed > MAX_IDLE_STEP && !fault::is_on(Fault::SilenceOfAnyLength))
-            {
-                running.idle_since = Some(now);
+            if !may_pass(task.partition()) || (elapsed > MAX_IDLE_STEP && !fault::is_on(Fault::SilenceOfAnyLength)) {
+                *passing = Some((now, reading));
             } else if elapsed >= IDLE_STEP {
                 // Whole milliseconds, as the task counts them; the rest is for the next time.
                 let whole = Duration::from_millis(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX));
-                running.task.advance(whole);
-                running.idle_since = Some(since + whole);
+                task.advance(from, whole, wall);
+                *passing = task.reading().map(|reading| (since + whole, reading));
             }
         }
     }
@@ -213,10 +218,8 @@ impl Tasks {
             let partition = running.task.partition();
             let ends = ends(partition);
             let undecided = ends.map_or(0, Ends::undecided);
-            let records = match running.idle_since {
-                Some(_) => undecided,
-                None => (ends?.high.0 - running.task.next_offset().0).max(0),
-            };
+            let records =
+                if running.is_idle { undecided } else { (ends?.high.0 - running.task.next_offset().0).max(0) };
             let seconds = running.unread.age(wall, records > 0).as_secs_f64();
             Some((partition, Lag { records, undecided: undecided.min(records), seconds }))
         };

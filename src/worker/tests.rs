@@ -17,6 +17,7 @@ mod lag;
 mod outage;
 mod position;
 mod restore;
+mod time;
 mod topic;
 
 /// What happened at the broker, in its order.
@@ -81,6 +82,7 @@ struct State {
     ends: Cell<Option<Ends>>,
     connected: Cell<bool>,
     now: Cell<u64>,
+    stamp: Cell<i64>,
     seen: RefCell<Seen>,
 }
 
@@ -136,7 +138,7 @@ impl Consumer for Broker {
             Some(Next::Record(partition, offset, key, value)) => visit(Polled::Record(Record {
                 partition: Partition(partition),
                 offset: Offset(offset),
-                timestamp: Some(Timestamp(1_000_000)),
+                timestamp: Some(Timestamp(1_000_000 + self.0.stamp.get())),
                 key: Some(key.as_bytes()),
                 value: Some(value.as_bytes()),
                 headers: vec![Header { name: "h", value: None }],

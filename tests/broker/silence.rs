@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use duplex_collector::cli::capture::CapturedRecord;
+use duplex_collector::time::Timestamp;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use serde_json::Value;
 
-use crate::deployment;
-use crate::topics::{Judge, config, event, send_all};
+use crate::expected::now;
+use crate::service::{Deployment, Shape};
+use crate::topics::{Judge, Stored, config, create_topics, event, send_all};
 use crate::wait::{PATIENCE, until_true};
+use crate::{cluster, deployment};
 
 const SETTINGS: [(&str, &str); 1] = [("DUPLEX_SESSION__IDLE_TIMEOUT", "2s")];
 
@@ -38,6 +42,38 @@ fn a_session_that_fell_silent_ends_once_and_its_late_events_are_late_after_a_res
     // Their partitions are read in any order.
     keys.sort_unstable();
     assert_eq!(keys, ["s", "t"]);
+}
+
+#[test]
+fn in_a_backlog_a_session_an_hour_ahead_ends_nobody_else_s_and_has_its_own_bundle_too() {
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+    let deployment = Deployment::shaped(cluster::shared(), "ahead", Shape { partitions: 1, ..Shape::default() });
+    create_topics(&deployment);
+    let began = now() - 5 * HOUR;
+    let at = |at: Timestamp, key, value: &str| CapturedRecord { timestamp: Some(at), ..event(key, value) };
+    let second = |n: u64| began + Duration::from_secs(n);
+    let backlog = [
+        at(began, "victim", r#"{"type":"session.created"}"#),
+        at(began, "other", r#"{"type":"session.created"}"#),
+        at(began + HOUR, "fast", r#"{"type":"session.created"}"#),
+        at(second(1), "victim", r#"{"type":"response.speak"}"#),
+        at(second(2), "other", r#"{"type":"session.closed"}"#),
+        at(second(3), "victim", r#"{"type":"session.closed"}"#),
+    ];
+    send_all(&deployment, &backlog);
+    let service = deployment.start_ready("a", &[("DUPLEX_SESSION__IDLE_TIMEOUT", "5s")]);
+    let mut judge = Judge::of(&deployment, "bundles");
+    judge.read_until(3);
+    service.terminate_well();
+    let life = |record: &Stored| {
+        let bundle: Value = serde_json::from_slice(&record.value).expect("JSON");
+        let session = &bundle["session"];
+        (record.key.clone().expect("a key"), session["end_reason"].to_string(), session["events"].to_string())
+    };
+    let mut lives: Vec<_> = judge.records.iter().map(life).collect();
+    lives.sort_unstable();
+    let expected = [("fast", "idle_timeout", 1), ("other", "closed", 2), ("victim", "closed", 3)];
+    assert_eq!(lives, expected.map(|(id, reason, events)| (id.into(), format!("{reason:?}"), events.to_string())));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use duplex_collector::collector::{Limits, Settings};
 use duplex_collector::ids::{Offset, Partition, TopicPartition};
 use duplex_collector::task::PartitionTask;
+use duplex_collector::time::Timestamp;
 
 use crate::partition::{LATE, memory, record};
 
@@ -79,7 +80,7 @@ pub fn counted_and_taken(shape: &Shape) -> (usize, usize) {
         n += 1;
         if n.is_multiple_of(500) {
             // So that ends come, and what is committed goes.
-            task.advance(Duration::from_secs(1));
+            task.advance(task.reading().expect("a record was read"), Duration::from_secs(1), Timestamp(i64::MAX));
             drop(task.prepare_commit());
         }
     }

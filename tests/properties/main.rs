@@ -1,6 +1,7 @@
 //! What must hold for any traffic: bundles do not depend on how records are batched into commits, nor on where a process
 //! dies and the next one restores.
 
+mod clocks;
 mod decode;
 mod records;
 mod run_view;

@@ -22,7 +22,7 @@ pub enum Invariant {
     EveryRecordIsAccounted,
     /// An event after its session's end is dropped and opens nothing, as long as the marker stays.
     LateStaysLate,
-    /// Sessions end when the contract says: neither early nor for another reason.
+    /// Sessions end when the contract says: neither early, be it by the clock of another one, nor for another reason.
     SessionsEndInTime,
     /// The run view shows the same whoever reads the bundles topic, in whatever order and from when on.
     RunFiguresAreOfTheTopic,

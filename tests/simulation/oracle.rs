@@ -4,10 +4,12 @@
 //! task's time to say, and that rests on the wall clock where a partition is silent: no two runs have the same. So each
 //! record has an *interval* of task times at which it can have been processed, whatever went wrong:
 //!
-//! - never before the largest timestamp of its partition up to it (held back where the wall clock of a process was behind
-//!   by more than the tolerance);
-//! - never after that, nor after its own arrival, later by what producers' clocks were ahead and by how long a task took
-//!   the partition for silent although something was there to be read, which the simulator measures.
+//! - never before what two sessions of its partition have reached up to it, or one where it is no more than a minute ahead;
+//! - never after that, nor after its own arrival, later by what that was ahead of earlier arrivals and by how long a task
+//!   took the partition for silent although something was there to be read, which the simulator measures.
+//!
+//! A session's own timestamps count for itself, so its time is later where they are. Whether a timestamp is believed rests
+//! on the wall clock of whoever read it; where that is open, both can be.
 //!
 //! Each decision about a session (it goes on, it is over, an event is late, a marker is forgotten) is then certain or, by a
 //! hair of the timeouts, open. What was done must be possible. Where every decision about a session is certain, its bundles
@@ -144,20 +146,97 @@ fn dead_letters(world: &World) -> Result<(), Violation> {
     Ok(())
 }
 
-/// When each record of a partition can have been processed, by the task's time.
-fn times(world: &World, partition: usize, records: &[Record]) -> Vec<Interval> {
-    let tolerance = traffic::settings().clock_tolerance.as_millis() as i64 - world.plan.most_off as i64;
+/// When each record of a partition can have been processed, by the task's time and by its own timestamp.
+struct Times {
+    task: Vec<Interval>,
+    own: Vec<Interval>,
+    /// How long a task may have taken the partition for silent that was not.
+    unseen: i64,
+}
+
+/// Whether a record's timestamp is believed.
+#[derive(Clone, Copy, PartialEq)]
+enum Belief {
+    Yes,
+    Perhaps,
+    No,
+}
+
+fn belief(world: &World, record: &Record) -> Belief {
+    let (tolerance, off) = (traffic::settings().clock_tolerance.as_millis() as i64, world.plan.most_off as i64);
+    let Record { arrival, .. } = record;
+    // Read at once by the clock furthest behind, or at the end of it all by the one furthest ahead.
+    if arrival.timestamp <= arrival.at as i64 + tolerance - off {
+        Belief::Yes
+    } else if arrival.timestamp <= world.now as i64 + tolerance + off {
+        Belief::Perhaps
+    } else {
+        Belief::No
+    }
+}
+
+/// The latest timestamp of each session.
+#[derive(Default)]
+struct Reached<'a>(BTreeMap<&'a str, i64>);
+
+impl<'a> Reached<'a> {
+    fn take(&mut self, session: &'a str, timestamp: i64) {
+        let latest = self.0.entry(session).or_insert(timestamp);
+        *latest = timestamp.max(*latest);
+    }
+
+    /// The latest, and what another session has reached.
+    fn latest_two(&self) -> (Option<i64>, Option<i64>) {
+        let mut all: Vec<i64> = self.0.values().copied().collect();
+        all.sort_unstable();
+        (all.pop(), all.pop())
+    }
+}
+
+fn times(world: &World, partition: usize, records: &[Record]) -> Times {
+    const MINUTE: i64 = 60_000;
     let unseen = world.checker.unseen[partition] as i64 + ROUNDING;
-    let mut stamped = Interval { low: i64::MIN, high: i64::MIN };
-    let mut ahead = 0;
-    let mut times = Vec::new();
-    for Record { arrival, .. } in records {
-        let at = arrival.at as i64;
-        stamped.low = stamped.low.max(arrival.timestamp.min(at + tolerance));
-        stamped.high = stamped.high.max(arrival.timestamp);
-        let silence = at + ahead + unseen;
-        times.push(Interval { low: stamped.low, high: stamped.high.max(silence) });
-        ahead = ahead.max(arrival.timestamp - at);
+    let (mut surely, mut perhaps, mut is_certain) = (Reached::default(), Reached::default(), true);
+    let mut told = Interval { low: i64::MIN, high: i64::MIN };
+    let mut ahead = None;
+    let mut times = Times { task: Vec::new(), own: Vec::new(), unseen };
+    for record in records {
+        let (at, timestamp) = (record.arrival.at as i64, record.arrival.timestamp);
+        let mut own = Interval { low: i64::MIN, high: i64::MIN };
+        if let Nature::Event { session, .. } = &record.arrival.nature {
+            let is_first = surely.0.is_empty();
+            own = match belief(world, record) {
+                Belief::Yes => Interval { low: timestamp, high: timestamp },
+                // What tells no time is of now where nothing else tells any.
+                _ if is_first => Interval { low: i64::MIN, high: world.now as i64 + world.plan.most_off as i64 },
+                Belief::Perhaps => Interval { low: i64::MIN, high: timestamp },
+                Belief::No => own,
+            };
+            if own.low > i64::MIN {
+                surely.take(session, own.low);
+            }
+            if own.high > i64::MIN {
+                perhaps.take(session, own.high);
+            }
+            is_certain &= own.low == own.high;
+        }
+        let within_a_minute = |latest: i64, second: i64| if latest - second <= MINUTE { latest } else { second };
+        told.low = told.low.max(match surely.latest_two() {
+            (Some(latest), Some(second)) if is_certain => within_a_minute(latest, second),
+            (_, second) => second.unwrap_or(i64::MIN),
+        });
+        told.high = told.high.max(match perhaps.latest_two() {
+            (Some(latest), Some(second)) if is_certain => within_a_minute(latest, second),
+            (Some(latest), Some(second)) => latest.min(second + MINUTE),
+            // Believed as soon as the partition is silent.
+            (latest, _) => latest.unwrap_or(i64::MIN),
+        });
+        let silence = ahead.map_or(i64::MIN, |ahead: i64| at + ahead + unseen);
+        times.task.push(Interval { low: told.low, high: told.high.max(silence) });
+        times.own.push(own);
+        if told.high > i64::MIN {
+            ahead = ahead.max(Some(told.high - at));
+        }
     }
     times
 }
@@ -169,7 +248,8 @@ fn undisturbed(partition: i32, records: &[Record]) -> BTreeMap<String, Vec<Vec<u
         process(&mut task, record);
     }
     while task.open_sessions() > 0 {
-        task.advance(Duration::from_secs(1));
+        let reading = task.reading().expect("a session is open");
+        task.advance(reading, Duration::from_secs(1), Timestamp(i64::MAX));
     }
     let mut bundles: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     for bundle in task.prepare_commit().into_iter().flat_map(|batch: CommitBatch| batch.bundles) {
@@ -198,7 +278,7 @@ fn process(task: &mut PartitionTask, Record { offset, arrival }: &Record) {
 struct Life<'a> {
     id: &'a str,
     records: &'a [Record],
-    times: &'a [Interval],
+    times: &'a Times,
     /// Places in `records`.
     events: &'a [usize],
     bundles: &'a [Written],
@@ -227,15 +307,23 @@ impl Life<'_> {
         let mut state = State::Unknown;
         let mut is_certain = true;
         let mut open: Option<&Written> = None;
+        let mut ahead = None;
         for place in self.events {
             let record = &self.records[*place];
             let Nature::Event { opens, ends, .. } = record.arrival.nature else { continue };
-            let (now, offset) = (self.times[*place], record.offset);
+            let (time, offset) = (self.times.task[*place], record.offset);
+            let own = self.times.own[*place];
+            // Its own time has passed too since its last event, where it is ahead of the task's.
+            let at = record.arrival.at as i64;
+            let ran = ahead.map_or(i64::MIN, |ahead: i64| at + ahead + self.times.unseen);
+            let now = later(time, own);
+            ahead = (now.high > i64::MIN).then(|| now.high - at);
+            let by_then = later(now, Interval { low: i64::MIN, high: ran });
             let bundle = self.bundles.iter().find(|bundle| (bundle.first..=bundle.last).contains(&offset));
             if let State::Open { .. } = state {
                 let goes_on = bundle.is_some_and(|bundle| bundle.first < offset);
                 let (deadline, reasons) = self.deadline(state);
-                let (may_be_over, may_go_on) = now.may(deadline);
+                let (may_be_over, may_go_on) = by_then.may(deadline);
                 is_certain &= may_be_over != may_go_on;
                 if goes_on {
                     if !may_go_on {
@@ -250,8 +338,9 @@ impl Life<'_> {
                     }
                     is_certain &= reasons.len() == 1;
                     self.ended(open, reasons)?;
-                    state =
-                        State::Closed { until: self.end(state, deadline, now).after(self.settings.closed_retention) };
+                    state = State::Closed {
+                        until: self.end(state, deadline, time, by_then).after(self.settings.closed_retention),
+                    };
                 }
             }
             state = match (state, bundle) {
@@ -259,15 +348,15 @@ impl Life<'_> {
                     return broken(Invariant::EveryRecordIsAccounted, self.at(offset, "is in no bundle"));
                 }
                 (State::Closed { until }, None) => {
-                    let (_, may_be_late) = now.may(until);
-                    is_certain &= opens || !now.may(until).0;
+                    let (may_be_forgotten, may_be_late) = time.may(until);
+                    is_certain &= opens || !may_be_forgotten;
                     if opens || !may_be_late {
                         return broken(Invariant::EveryRecordIsAccounted, self.at(offset, "is in no bundle"));
                     }
                     state
                 }
                 (State::Closed { until }, Some(bundle)) => {
-                    let (may_be_forgotten, may_be_late) = now.may(until);
+                    let (may_be_forgotten, may_be_late) = time.may(until);
                     is_certain &= opens || !may_be_late;
                     if !opens && !may_be_forgotten {
                         return broken(Invariant::LateStaysLate, self.at(offset, "opens its session anew"));
@@ -302,7 +391,7 @@ impl Life<'_> {
             return broken(Invariant::EveryRecordIsAccounted, self.at(offset, "is not where its bundle begins"));
         }
         *open = Some(bundle);
-        let now = self.times[place];
+        let now = later(self.times.task[place], self.times.own[place]);
         Ok(State::Open { opened: now, last: now, ended: None, place })
     }
 
@@ -326,12 +415,15 @@ impl Life<'_> {
         (idle.min(most), reasons)
     }
 
-    /// When a session that is over has ended: at the latest with the first record that is past its deadline for sure.
-    fn end(&self, state: State, deadline: Interval, now: Interval) -> Interval {
+    /// When a session that is over has ended: at the latest with the first record that is past its deadline for sure, unless
+    /// it was by its own time, which is `own` at its next event.
+    fn end(&self, state: State, deadline: Interval, time: Interval, own: Interval) -> Interval {
         let State::Open { place, .. } = state else { unreachable!("only an open session ends") };
-        let after = &self.times[place + 1..];
-        let past = after.iter().find(|time| time.low >= deadline.high).map_or(now.high, |time| time.high);
-        Interval { low: deadline.low, high: past.min(now.high) }
+        let (_, may_be_by_its_own) = time.may(deadline);
+        let after = &self.times.task[place + 1..];
+        let past = after.iter().find(|time| time.low >= deadline.high).map_or(time.high, |time| time.high);
+        let high = past.min(time.high).max(if may_be_by_its_own { own.high } else { i64::MIN });
+        Interval { low: deadline.low, high }
     }
 
     fn ended(&self, open: Option<&Written>, reasons: Vec<&'static str>) -> Result<(), Violation> {

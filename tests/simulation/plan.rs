@@ -60,14 +60,16 @@ pub enum Mishap {
     SkewedProducer,
     /// A record's timestamp is older than its arrival.
     DelayedRecord,
-    /// A record's timestamp is far in the future.
+    /// A record's timestamp is far ahead.
     WildTimestamp,
+    /// A session's clock is far ahead or behind, runs fast, or jumps from one of its events to the next.
+    WrongClock,
 }
 
 use Mishap::*;
 
 /// Every mishap: its name in the summary, and its rate in a million opportunities where a seed has it.
-const MISHAPS: [(Mishap, &str, u64); 28] = [
+const MISHAPS: [(Mishap, &str, u64); 29] = [
     (Crash, "crash", 12_000),
     (CrashAtCall, "crash at a call", 5_000),
     (LostAnswer, "lost answer of a commit", 40_000),
@@ -95,7 +97,8 @@ const MISHAPS: [(Mishap, &str, u64); 28] = [
     (Noise, "noise", 1_000_000),
     (SkewedProducer, "skewed producer", 200_000),
     (DelayedRecord, "delayed record", 60_000),
-    (WildTimestamp, "wild timestamp", 3_000),
+    (WildTimestamp, "wild timestamp", 10_000),
+    (WrongClock, "wrong clock", 150_000),
 ];
 
 /// How often each mishap happened.
@@ -118,6 +121,8 @@ pub struct Plan {
     pub trouble: u64,
     /// From then on nothing goes wrong any more.
     pub is_calm: bool,
+    /// Records are stamped so long before they come, in milliseconds. What is old can be believed, be it of a wrong clock.
+    pub age: u64,
     /// The furthest that a wall clock is behind or ahead, in milliseconds.
     pub most_off: u64,
     rates: [u64; MISHAPS.len()],
@@ -134,10 +139,8 @@ impl Plan {
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed, 0);
         let mut rates = [0; MISHAPS.len()];
-        for (rate, (mishap, _, usual)) in rates.iter_mut().zip(MISHAPS) {
-            // A wild timestamp leaves the wall clock to decide much, so few seeds have it.
-            let has_it = random.one_in(if mishap == WildTimestamp { 12 } else { 2 });
-            if has_it {
+        for (rate, (_, _, usual)) in rates.iter_mut().zip(MISHAPS) {
+            if random.one_in(2) {
                 *rate = usual * random.between(1, 8) / 4;
             }
         }
@@ -149,6 +152,7 @@ impl Plan {
             transactional_events: random.one_in(3),
             trouble: random.between(60_000, 180_000),
             is_calm: false,
+            age: if random.one_in(2) { 86_400_000 } else { 0 },
             most_off: match rates[ClockJump as usize] {
                 0 => 0,
                 _ if random.one_in(4) => 200_000,

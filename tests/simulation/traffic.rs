@@ -62,6 +62,7 @@ pub fn make(plan: &mut Plan, random: &mut Random) -> Vec<Arrival> {
     for _ in 0..noise {
         arrivals.push(noise_record(plan, random));
     }
+    arrivals.iter_mut().for_each(|arrival| arrival.timestamp -= plan.age as i64);
     arrivals.sort_by_key(|arrival| arrival.at);
     arrivals
 }
@@ -79,7 +80,8 @@ fn noise_record(plan: &Plan, random: &mut Random) -> Arrival {
     Arrival {
         at,
         partition: partition_of(session, plan),
-        timestamp: at as i64,
+        // Of no session: whatever it says, it moves no time.
+        timestamp: at as i64 + if random.one_in(3) { far(plan, random) } else { 0 },
         key: Some(id_of(session).into_bytes()),
         value: value.map(|value| value.as_bytes().to_vec()),
         nature,
@@ -94,13 +96,57 @@ fn partition_of(nth: u64, plan: &Plan) -> i32 {
     (nth % u64::from(plan.partitions.unsigned_abs())) as i32
 }
 
+/// How far a wrong clock is off, in milliseconds: in old records, where it is believed, beyond all timeouts and not so far that
+/// its sessions outlive the simulation; else far enough never to be believed.
+fn far(plan: &Plan, random: &mut Random) -> i64 {
+    (if plan.age > 0 { random.between(150_000, 400_000) } else { random.between(3_600_000, 7_200_000) }) as i64
+}
+
+/// What a session's timestamps have to do with the time.
+#[derive(Clone, Copy)]
+enum Clock {
+    /// Ahead or behind, by milliseconds.
+    Off(i64),
+    /// So many times as fast as others since the session's first event.
+    Fast(i64),
+    /// Now right, now ahead or behind by so much.
+    Jumping(i64),
+}
+
+impl Clock {
+    fn new(plan: &mut Plan, random: &mut Random) -> Self {
+        let far = far(plan, random);
+        if plan.draws(Mishap::WrongClock) {
+            match random.below(5) {
+                0 => Self::Off(far),
+                1 => Self::Off(-far),
+                2 => Self::Off(-(random.between(5_000, 100_000) as i64)),
+                3 => Self::Fast(random.between(2, 3) as i64),
+                _ => Self::Jumping(far),
+            }
+        } else if plan.draws(Mishap::SkewedProducer) {
+            Self::Off(random.between(0, 4_000) as i64)
+        } else {
+            Self::Off(0)
+        }
+    }
+
+    fn stamp(self, began: u64, at: u64, random: &mut Random) -> i64 {
+        match self {
+            Self::Off(by) => at as i64 + by,
+            Self::Fast(times) => began as i64 + (at - began) as i64 * times,
+            Self::Jumping(far) => at as i64 + *random.pick(&[0, 0, far, -far, -20_000]),
+        }
+    }
+}
+
 /// One session's records.
 struct Script<'a> {
     id: String,
     partition: i32,
     has_key: bool,
-    /// How far its producer's clock is ahead.
-    skew: i64,
+    clock: Clock,
+    began: u64,
     at: u64,
     seq: u64,
     responses: u64,
@@ -111,13 +157,15 @@ struct Script<'a> {
 
 impl<'a> Script<'a> {
     fn new(nth: u64, plan: &'a mut Plan, random: &'a mut Random, arrivals: &'a mut Vec<Arrival>) -> Self {
-        let skew = if plan.draws(Mishap::SkewedProducer) { random.between(0, 4_000) as i64 } else { 0 };
+        let clock = Clock::new(plan, random);
+        let began = BEGIN + random.below(STARTS);
         Self {
             id: id_of(nth),
             partition: partition_of(nth, plan),
             has_key: !random.one_in(5),
-            skew,
-            at: BEGIN + random.below(STARTS),
+            clock,
+            began,
+            at: began,
             seq: 0,
             responses: 0,
             plan,
@@ -235,12 +283,12 @@ impl<'a> Script<'a> {
             5..=8 => self.random.between(1, 400),
             _ => self.random.between(1_000, 5_000),
         };
-        let mut timestamp = self.at as i64 + self.skew;
+        let mut timestamp = self.clock.stamp(self.began, self.at, self.random);
         if self.plan.draws(Mishap::DelayedRecord) {
             timestamp -= self.random.between(1, 6_000) as i64;
         }
         if self.plan.draws(Mishap::WildTimestamp) {
-            timestamp += 3_600_000;
+            timestamp += far(self.plan, self.random);
         }
         let session = if self.has_key { String::new() } else { format!(r#","session_id":"{}""#, self.id) };
         self.arrivals.push(Arrival {

@@ -6,9 +6,9 @@ use super::super::commit::{self, commit};
 use super::super::connection::Call;
 use super::super::error::WorkerError;
 use super::super::ports::{BrokerError, ChangelogReader, Committed, Consumer, Observer, Producer, TaskState};
-use super::Worker;
+use super::{REPEAT_AHEAD, Worker};
 use crate::fault::{self, Fault};
-use crate::task::Counts;
+use crate::task::{CommitBatch, Counts};
 use crate::time::Clock;
 
 impl<C, P, L, O, K> Worker<C, P, L, O, K>
@@ -65,7 +65,21 @@ where
         for batch in &batches {
             self.observer.progressed(batch.partition, batch.next_offset);
         }
+        self.tell_of_ahead(&batches);
         Ok(())
+    }
+
+    fn tell_of_ahead(&mut self, batches: &[CommitBatch]) {
+        let furthest = batches.iter().filter_map(|batch| Some((batch.furthest_ahead?, batch.partition))).max();
+        let (Some((ahead, partition)), now) = (furthest, self.clock.monotonic()) else { return };
+        if self.warned_of_ahead_at.is_none_or(|at| now.saturating_sub(at) >= REPEAT_AHEAD) {
+            self.warned_of_ahead_at = Some(now);
+            warn!(
+                %partition, offset = %ahead.offset, ahead_s = ahead.by.as_secs_f64(),
+                "record is stamped past this machine's clock by more than session.clock_tolerance: its timestamp moves no time; \
+                 is the clock of its producer, or of this machine, wrong?"
+            );
+        }
     }
 
     /// Gives up a transaction: its tasks are ahead of what the broker has, so they are restored anew.
