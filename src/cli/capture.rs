@@ -115,10 +115,7 @@ impl<R: BufRead> Capture<R> {
 
 /// Whether a bare event says whose it is.
 fn has_session_id(event: &[u8]) -> bool {
-    let mut decoder = Decoder::new(event.len());
-    decoder
-        .decode(event)
-        .is_ok_and(|event| event.session_id.or(event.session_object_id).is_some_and(|id| !id.is_empty()))
+    Decoder::new(event.len()).decode(event).is_ok_and(|event| event.session_id.is_some())
 }
 
 fn looks_like_a_record(line: &[u8]) -> bool {

@@ -11,13 +11,11 @@ use super::text::unescape;
 #[derive(Clone, Debug)]
 pub struct Event<'a> {
     pub kind: Kind,
-    /// Top-level `session_id`.
+    /// Top-level `session_id`, else `session.id`; never empty, as no id, name or label below but `response_id` is.
     pub session_id: Option<Text<'a>>,
-    /// `session.id`
-    pub session_object_id: Option<Text<'a>>,
     /// `session.model`
     pub model: Option<Text<'a>>,
-    /// Top-level `response_id` if a string, else `response.id` if a string.
+    /// Top-level `response_id` if a string, else `response.id` if a string; an empty one shadows too.
     pub response_id: Option<Text<'a>>,
     /// `server_event_seq`, integers only; past 128 bits the nearest that fits.
     pub seq: Option<i128>,
