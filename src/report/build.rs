@@ -177,7 +177,9 @@ impl Row {
         // A struct may stand as a list too, for serde; a row may not.
         let is_object = raw.get().starts_with('{');
         let row: RowIdentity = is_object.then(|| serde_json::from_str(raw.get()).ok()).flatten()?;
-        let identity = (!row.split.is_null() && !row.sample_id.is_null())
+        // One that is null, absent or empty is none.
+        let is_known = |part: &Value| !part.is_null() && part.as_str() != Some("");
+        let identity = (is_known(&row.split) && is_known(&row.sample_id))
             .then(|| (row.split.to_string(), row.sample_id.to_string()));
         Some(Self { json: raw.to_owned(), identity })
     }

@@ -40,9 +40,17 @@ fn rows_of_a_sample_that_comes_in_again_are_replaced() {
 
 #[test]
 fn rows_without_an_identity_are_kept_and_appended_to() {
-    let half = r#","split":"test","sample_id":null"#;
-    let merged = report(&[bundle("b", half, "2")]).merge_into(report(&[bundle("a", half, "1")]));
-    assert_eq!((merged.sessions(), merged.requests()), (2, 2));
+    for no_identity in [
+        "",
+        r#","split":"test""#,
+        r#","split":"test","sample_id":null"#,
+        r#","split":"test","sample_id":"""#,
+        r#","split":"","sample_id":7"#,
+        r#","split":"","sample_id":"""#,
+    ] {
+        let merged = report(&[bundle("b", no_identity, "2")]).merge_into(report(&[bundle("a", no_identity, "1")]));
+        assert_eq!((merged.sessions(), merged.requests()), (2, 2), "{no_identity}");
+    }
 }
 
 #[test]
