@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::record::Record;
 use crate::collector::{Labels, ReceiveClock};
 use crate::ids::MAX_SESSION_ID_BYTES;
-use crate::wire::{DeadLetterReason, Error, Event, Text};
+use crate::wire::{DeadLetterReason, Error, Event, EventClass, Text};
 
 /// The session's id: the record key, else the body's; an empty one is as if it were not there.
 pub fn session_id<'a>(record: &Record<'a>, event: &Event<'a>) -> Result<Cow<'a, str>, Error> {
@@ -14,16 +14,21 @@ pub fn session_id<'a>(record: &Record<'a>, event: &Event<'a>) -> Result<Cow<'a, 
             reason: DeadLetterReason::InvalidUtf8,
             detail: format!("byte {} of the key is no UTF-8", e.valid_up_to()),
         })?),
-        None => event.session_id.map(Text::decode).ok_or_else(|| Error {
-            reason: DeadLetterReason::MissingSessionId,
-            detail: "no key, no session_id, no session.id".into(),
-        })?,
+        None => event.session_id.map(Text::decode).ok_or_else(|| missing(event))?,
     };
     if id.len() > MAX_SESSION_ID_BYTES {
         let detail = format!("{} bytes, over {MAX_SESSION_ID_BYTES}", id.len());
         return Err(Error { reason: DeadLetterReason::SessionIdTooLong, detail });
     }
     Ok(id)
+}
+
+fn missing(event: &Event<'_>) -> Error {
+    let mut detail = "no key, no session_id, no session.id".to_owned();
+    if let EventClass::Unsupported(shape) = event.kind.class() {
+        detail += &format!("; its shape is {}, which is not read", shape.as_str());
+    }
+    Error { reason: DeadLetterReason::MissingSessionId, detail }
 }
 
 /// The receive time in seconds, and its clock: header, else body, else the record's own timestamp.
@@ -93,6 +98,16 @@ mod tests {
             let found = session_id(&record(key, &[]), &event).map_err(|e| e.reason);
             assert_eq!(found.as_deref(), expected.as_deref(), "{key:?} {value}");
         }
+    }
+
+    #[test]
+    fn a_missing_id_tells_of_an_envelope_around_the_event() {
+        let mut decoder = Decoder::new(1000);
+        let event = decoder.decode(br#"{"event":{"type":"error","session_id":"a"}}"#).expect("an event");
+        let e = session_id(&record(None, &[]), &event).expect_err("the id is not the event's own");
+        let expected =
+            "no key, no session_id, no session.id; its shape is an envelope around the event, which is not read";
+        assert_eq!(e.detail, expected);
     }
 
     #[test]

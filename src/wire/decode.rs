@@ -10,6 +10,7 @@ use super::json::{Raw, Reader};
 use super::reason::{DeadLetterReason, EventClass};
 use super::scalar::{Scalar, saturating_int};
 use super::text::mend_lone_surrogates;
+use super::unsupported::{ENVELOPE_KEYS, Unsupported};
 
 /// Deepest nesting of arrays and objects that is read, the event itself included (contract.md section 1.1).
 pub const MAX_DEPTH: usize = 128;
@@ -126,6 +127,10 @@ struct Fields<'a> {
     metadata: Metadata<'a>,
     omni: Omni<'a>,
     request_metrics: Option<&'a [u8]>,
+    /// A key of another protocol.
+    foreign: Option<Unsupported>,
+    /// What may be an event within this object.
+    inner: Option<Raw<'a>>,
 }
 
 #[derive(Default)]
@@ -236,9 +241,25 @@ impl<'a> Fields<'a> {
                     Ok(())
                 })?;
             }
-            _ => drop(reader.value()?),
+            key => {
+                let value = reader.value()?;
+                if ENVELOPE_KEYS.contains(&key) && matches!(value, Raw::Object(_) | Raw::String(_)) {
+                    self.inner = Some(value);
+                }
+                self.foreign = self.foreign.or_else(|| Unsupported::of_key(key));
+            }
         }
         Ok(())
+    }
+
+    /// What the event is; one of no known `type` may be of a shape that is known and not read.
+    fn kind(&self) -> Kind {
+        let unknown = Kind::Other(EventClass::Other);
+        let named = self.kind.unwrap_or(unknown);
+        let shape = || self.foreign.or_else(|| self.inner.and_then(Unsupported::of_envelope));
+        let kind =
+            if named == unknown { shape().map(|shape| Kind::Other(EventClass::Unsupported(shape))) } else { None };
+        kind.unwrap_or(named)
     }
 
     fn into_event(self) -> Event<'a> {
@@ -246,7 +267,7 @@ impl<'a> Fields<'a> {
         let stage = Places { omni: self.omni.stage, ..own.stage };
         let request = Places { omni: self.omni.request, ..own.request };
         Event {
-            kind: self.kind.unwrap_or(Kind::Other(EventClass::Other)),
+            kind: self.kind(),
             session_id: self.session_id.or(self.session_object_id),
             model: self.model,
             response_id: self.response_id.or(self.response.id),

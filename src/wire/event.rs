@@ -6,6 +6,7 @@ use super::json::Raw;
 use super::reason::EventClass;
 use super::scalar::Scalar;
 use super::text::unescape;
+use super::unsupported::Unsupported;
 
 /// One duplex event, borrowed from the record (contract.md section 1.2).
 #[derive(Clone, Debug)]
@@ -154,13 +155,9 @@ impl Kind {
             "overlap.decision" => Self::OverlapDecision,
             "error" => Self::Error,
             "collector.stream_start" => Self::StreamStart,
-            other => Self::Other(match other.split_once('.').map_or("", |(family, _)| family) {
-                "session" => EventClass::Session,
-                "response" => EventClass::Response,
-                "input_audio_buffer" | "conversation" => EventClass::Input,
-                "output_audio_buffer" | "playback" => EventClass::Playback,
-                _ => EventClass::Other,
-            }),
+            other => {
+                Self::Other(Unsupported::of_type(other).map_or_else(|| class_of_family(other), EventClass::Unsupported))
+            }
         }
     }
 
@@ -182,5 +179,16 @@ impl Kind {
             Self::StreamStart => EventClass::StreamStart,
             Self::Other(class) => class,
         }
+    }
+}
+
+/// The class of a type by what stands before its first dot.
+fn class_of_family(name: &str) -> EventClass {
+    match name.split_once('.').map_or("", |(family, _)| family) {
+        "session" => EventClass::Session,
+        "response" => EventClass::Response,
+        "input_audio_buffer" | "conversation" => EventClass::Input,
+        "output_audio_buffer" | "playback" => EventClass::Playback,
+        _ => EventClass::Other,
     }
 }
