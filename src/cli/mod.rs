@@ -11,6 +11,7 @@ mod check;
 mod dead_letters;
 mod demo;
 mod foreign;
+mod format;
 mod loadgen;
 mod output;
 mod replay;
