@@ -10,7 +10,7 @@ use super::json::{Raw, Reader};
 use super::reason::{DeadLetterReason, EventClass};
 use super::scalar::{Scalar, saturating_int};
 use super::text::mend_lone_surrogates;
-use super::unsupported::{ENVELOPE_KEYS, Unsupported};
+use super::unsupported::{Unsupported, may_be_an_event};
 
 /// Deepest nesting of arrays and objects that is read, the event itself included (contract.md section 1.1).
 pub const MAX_DEPTH: usize = 128;
@@ -243,23 +243,19 @@ impl<'a> Fields<'a> {
             }
             key => {
                 let value = reader.value()?;
-                if ENVELOPE_KEYS.contains(&key) && matches!(value, Raw::Object(_) | Raw::String(_)) {
-                    self.inner = Some(value);
-                }
+                self.inner = Some(value).filter(|value| may_be_an_event(key, *value)).or(self.inner);
                 self.foreign = self.foreign.or_else(|| Unsupported::of_key(key));
             }
         }
         Ok(())
     }
 
-    /// What the event is; one of no known `type` may be of a shape that is known and not read.
+    /// What the event is; one without a `type` may be of a shape that is known and not read.
     fn kind(&self) -> Kind {
-        let unknown = Kind::Other(EventClass::Other);
-        let named = self.kind.unwrap_or(unknown);
-        let shape = || self.foreign.or_else(|| self.inner.and_then(Unsupported::of_envelope));
-        let kind =
-            if named == unknown { shape().map(|shape| Kind::Other(EventClass::Unsupported(shape))) } else { None };
-        kind.unwrap_or(named)
+        self.kind.unwrap_or_else(|| {
+            let shape = self.foreign.or_else(|| self.inner.and_then(Unsupported::of_envelope));
+            Kind::Other(shape.map_or(EventClass::Other, EventClass::Unsupported))
+        })
     }
 
     fn into_event(self) -> Event<'a> {

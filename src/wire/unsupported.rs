@@ -48,7 +48,7 @@ impl Unsupported {
         })
     }
 
-    /// The shape whose events have such a key and no known `type`.
+    /// The shape whose events have such a key and no `type`.
     pub fn of_key(key: &str) -> Option<Self> {
         Some(match key {
             "serverContent" | "setupComplete" | "realtimeInput" | "clientContent" => Self::GeminiLive,
@@ -57,18 +57,25 @@ impl Unsupported {
         })
     }
 
-    /// The shape of an event without a known `type` that has this value under one of [`ENVELOPE_KEYS`].
+    /// The shape of an event without a `type` within which there is a value that [`may_be_an_event`].
     pub fn of_envelope(value: Raw<'_>) -> Option<Self> {
         match value {
             Raw::Object(inner) => of_object(inner),
-            Raw::String(text) if text.starts_with(b"{") => of_object(unescape(text).as_bytes()),
+            Raw::String(text) => of_object(unescape(text).as_bytes()),
             _ => None,
         }
     }
 }
 
-/// Keys under which an event may stand within another object.
-pub const ENVELOPE_KEYS: [&str; 5] = ["event", "data", "message", "payload", "value"];
+/// Whether a value stands where an envelope has its event, and is an object or the text of one.
+pub fn may_be_an_event(key: &str, value: Raw<'_>) -> bool {
+    matches!(key, "event" | "data" | "message" | "payload" | "value")
+        && match value {
+            Raw::Object(_) => true,
+            Raw::String(text) => text.starts_with(b"{"),
+            _ => false,
+        }
+}
 
 fn of_object(json: &[u8]) -> Option<Unsupported> {
     let mut shape = None;
@@ -106,7 +113,8 @@ mod tests {
             (r#"{"event":{"type":"response.output_audio.delta"}}"#, Unsupported::Envelope),
             (r#"{"direction":"out","data":{"delta":"AAAA","type":"response.audio.delta"}}"#, Unsupported::Envelope),
             (r#"{"message":"{\"type\":\"session.created\"}"}"#, Unsupported::Envelope),
-            (r#"{"pa\u0079load":"{\"typ\\u0065\":\"error\"}","type":"com.example.tap"}"#, Unsupported::Envelope),
+            (r#"{"payload":{"type":"error"},"message":"sent on"}"#, Unsupported::Envelope),
+            (r#"{"pa\u0079load":"{\"typ\\u0065\":\"error\"}","type":5}"#, Unsupported::Envelope),
             (r#"{"serverContent":{"modelTurn":{"parts":[]}}}"#, Unsupported::GeminiLive),
             (r#"{"event":{"audioOutput":{"content":"AAAA"}}}"#, Unsupported::NovaSonic),
             (r#"{"type":"audio","audio_event":{"audio_base_64":"AAAA"}}"#, Unsupported::ElevenLabs),
@@ -122,6 +130,7 @@ mod tests {
             (r#"{"type":"response.output_audio.delta","serverContent":{}}"#, EventClass::Audio),
             (r#"{"type":"response.text.delta"}"#, EventClass::Text),
             (r#"{"type":"turn.event","event":"started"}"#, EventClass::Other),
+            (r#"{"type":"duplex.raw.future","event":{"type":"response.created"}}"#, EventClass::Other),
             (r#"{"event":{"type":"purchase"},"data":[{"type":"error"}]}"#, EventClass::Other),
             (r#"{"message":"{\"type\":\"error\""}"#, EventClass::Other),
             (r#"{"message":"{}"}"#, EventClass::Other),
