@@ -37,7 +37,7 @@ impl Unsupported {
     }
 
     /// The shape whose events have such a `type`.
-    pub fn of_type(name: &str) -> Option<Self> {
+    pub(super) fn of_type(name: &str) -> Option<Self> {
         Some(match name {
             "response.audio.delta"
             | "response.audio.done"
@@ -49,7 +49,7 @@ impl Unsupported {
     }
 
     /// The shape whose events have such a key and no `type`.
-    pub fn of_key(key: &str) -> Option<Self> {
+    pub(super) fn of_key(key: &str) -> Option<Self> {
         Some(match key {
             "serverContent" | "setupComplete" | "realtimeInput" | "clientContent" => Self::GeminiLive,
             "user_audio_chunk" => Self::ElevenLabs,
@@ -58,7 +58,7 @@ impl Unsupported {
     }
 
     /// The shape of an event without a `type` within which there is a value that [`may_be_an_event`].
-    pub fn of_envelope(value: Raw<'_>) -> Option<Self> {
+    pub(super) fn of_envelope(value: Raw<'_>) -> Option<Self> {
         match value {
             Raw::Object(inner) => of_object(inner),
             Raw::String(text) => of_object(unescape(text).as_bytes()),
