@@ -25,6 +25,15 @@ pub fn r6(x: f64) -> f64 {
     round(x, 6)
 }
 
+/// Milliseconds as seconds: the double nearest to the decimal that `ms` prints as, so that both print the same digits.
+///
+/// A division is off where `ms` itself is no exact decimal: 277.636 / 1000 prints as 0.27763600000000005. Non-finite values
+/// are returned as they are.
+#[must_use]
+pub fn seconds(ms: f64) -> f64 {
+    format!("{ms}e-3").parse().unwrap_or(ms)
+}
+
 /// Neumaier's compensated sum, as CPython >= 3.12 sums floats.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CompensatedSum {
@@ -95,6 +104,22 @@ mod tests {
     fn non_finite_values_pass_through_rounding() {
         assert!(r3(f64::NAN).is_nan());
         assert_eq!(r3(f64::INFINITY), f64::INFINITY);
+    }
+
+    #[test]
+    fn seconds_have_the_digits_of_their_milliseconds() {
+        assert_eq!(seconds(277.636).to_string(), "0.277636");
+        for microseconds in (0..20_000_000u64).step_by(373) {
+            let (whole, fraction) = (microseconds / 1_000_000, microseconds % 1_000_000);
+            let expected = format!("{whole}.{fraction:06}").parse();
+            assert_eq!(Ok(seconds(r3(microseconds as f64 / 1000.0))), expected, "{microseconds}");
+        }
+        for ms in [0.0, -0.5, 1e-7, 341.019_123_4, 1e21] {
+            let digits = |x: f64| format!("{x:e}").split('e').next().map(str::to_owned);
+            assert_eq!(digits(seconds(ms)), digits(ms), "{ms}");
+        }
+        assert!(seconds(f64::NAN).is_nan());
+        assert_eq!(seconds(f64::NEG_INFINITY), f64::NEG_INFINITY);
     }
 
     #[test]

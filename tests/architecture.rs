@@ -34,7 +34,7 @@ const SHELL: &[(&str, &str)] = &[
     ("limiter",      "time clock"),
     ("panics",       "limiter"),
     ("kafka",        "time ids task worker clock limiter panics"),
-    ("metrics",      "time ids wire distribution collector bundle report task worker"),
+    ("metrics",      "numeric time ids wire distribution collector bundle report task worker limiter"),
     ("admin",        "time ids report metrics"),
     ("config",       "time ids distribution collector report task worker kafka metrics admin"),
     ("exit",         ""),

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
+use super::format::{self, BYTE_ORDER_MARK, ForeignFormat};
 use crate::ids::{Offset, Partition};
 use crate::task::{Header, Record};
 use crate::time::Timestamp;
@@ -16,6 +17,8 @@ use crate::wire::Decoder;
 pub enum CaptureError {
     #[error("line {line}: {detail}")]
     Line { line: u64, detail: String },
+    #[error("{0}")]
+    Foreign(ForeignFormat),
     #[error("{0}")]
     Io(#[from] std::io::Error),
 }
@@ -47,10 +50,12 @@ struct KcatLine<'a> {
     payload: &'a RawValue,
 }
 
-/// Reads a capture's lines. Empty lines are passed over.
+/// Reads a capture's lines. Empty lines are passed over, and so is a byte order mark at the beginning.
 pub struct Capture<R> {
     lines: R,
     line: u64,
+    /// Whether nothing but empty lines was read.
+    is_at_beginning: bool,
     /// Offset of the next bare event.
     bare_offset: i64,
     session_id: Option<String>,
@@ -61,7 +66,7 @@ pub struct Capture<R> {
 impl<R: BufRead> Capture<R> {
     /// A capture; `session_id` is the key of bare events that carry none.
     pub fn new(lines: R, session_id: Option<String>) -> Self {
-        Self { lines, line: 0, bare_offset: 0, session_id, buffer: Vec::new(), bytes: 0 }
+        Self { lines, line: 0, is_at_beginning: true, bare_offset: 0, session_id, buffer: Vec::new(), bytes: 0 }
     }
 
     /// Bytes read so far.
@@ -72,8 +77,12 @@ impl<R: BufRead> Capture<R> {
     /// The next record; `None` at the end.
     ///
     /// # Errors
-    /// When the file can't be read, or a line is neither a record nor an event.
+    /// When the file can't be read, is of another format, or a line is neither a record nor an event.
     pub fn next_record(&mut self) -> Result<Option<CapturedRecord>, CaptureError> {
+        if self.bytes == 0 {
+            // Before a line is looked for: of another format it may be as long as the file.
+            foreign(format::of_beginning(self.lines.fill_buf()?))?;
+        }
         loop {
             self.buffer.clear();
             let read = self.lines.read_until(b'\n', &mut self.buffer)?;
@@ -82,7 +91,14 @@ impl<R: BufRead> Capture<R> {
             }
             self.line += 1;
             self.bytes += read as u64;
+            if self.line == 1 && self.buffer.starts_with(BYTE_ORDER_MARK) {
+                self.buffer.drain(..BYTE_ORDER_MARK.len());
+            }
             if !self.buffer.trim_ascii().is_empty() {
+                if std::mem::replace(&mut self.is_at_beginning, false) {
+                    // The beginning may have come in pieces, or behind a byte order mark.
+                    foreign(format::of_beginning(&self.buffer).or_else(|| format::of_first_line(&self.buffer)))?;
+                }
                 return self.parse().map(Some);
             }
         }
@@ -113,12 +129,13 @@ impl<R: BufRead> Capture<R> {
     }
 }
 
+fn foreign(format: Option<ForeignFormat>) -> Result<(), CaptureError> {
+    format.map_or(Ok(()), |format| Err(CaptureError::Foreign(format)))
+}
+
 /// Whether a bare event says whose it is.
 fn has_session_id(event: &[u8]) -> bool {
-    let mut decoder = Decoder::new(event.len());
-    decoder
-        .decode(event)
-        .is_ok_and(|event| event.session_id.or(event.session_object_id).is_some_and(|id| !id.is_empty()))
+    Decoder::new(event.len()).decode(event).is_ok_and(|event| event.session_id.is_some())
 }
 
 fn looks_like_a_record(line: &[u8]) -> bool {

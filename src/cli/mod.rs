@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 pub mod capture;
@@ -10,6 +11,7 @@ mod check;
 mod dead_letters;
 mod demo;
 mod foreign;
+mod format;
 mod loadgen;
 mod output;
 mod replay;
@@ -68,7 +70,7 @@ enum Command {
 #[derive(Debug, Args)]
 pub struct ConfigArgs {
     /// Configuration file (TOML); every key has a default
-    #[arg(long, value_name = "FILE", env = crate::config::CONFIG_VARIABLE)]
+    #[arg(long, value_name = "FILE", env = crate::config::CONFIG_VARIABLE, value_parser = any_path())]
     config: Option<PathBuf>,
     /// Set one key, over file and environment, e.g. --set worker.count=2
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
@@ -80,6 +82,11 @@ fn key_and_value(text: &str) -> Result<(String, String), String> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
+/// A path that may be empty, as a variable is that was set to nothing.
+fn any_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
+
 impl ConfigArgs {
     fn load(&self) -> Outcome<Config> {
         load(self.config.clone(), self.set.clone())
@@ -87,6 +94,7 @@ impl ConfigArgs {
 }
 
 fn load(path: Option<PathBuf>, flags: Vec<(String, String)>) -> Outcome<Config> {
+    let path = path.filter(|path| !path.as_os_str().is_empty());
     let bad = |problems: Problems| Code::BadConfiguration.because(problems);
     let inputs = Inputs::of_process(path.as_deref(), flags).map_err(bad)?;
     Config::load(&inputs).map_err(bad)

@@ -40,6 +40,9 @@ pub fn counts(counts: &Counts) -> Table {
             add(format!("  {name}"), n);
         }
     }
+    for (shape, n) in counts.unsupported() {
+        add(format!("  not read: {}", shape.as_str()), n);
+    }
     if counts.tombstones > 0 {
         add("tombstones".into(), counts.tombstones);
     }

@@ -7,7 +7,7 @@ use super::file;
 use super::inputs::Inputs;
 use super::keys::{self, KEYS, Key, PROPERTIES};
 use super::problem::{Origin, Problem};
-use super::properties::FILE_SUFFIX;
+use super::properties::{self, FILE_SUFFIX};
 use super::value::Value;
 
 /// A value and its origin.
@@ -51,17 +51,23 @@ impl Layers {
         layers
     }
 
-    /// Lays a value over what lower layers gave.
+    /// Lays a value over what lower layers gave; an empty text is as if it were not there, where the key can do without.
     pub(super) fn set(&mut self, key: &'static Key, value: Value, origin: Origin) {
-        self.settings.insert(key.path, Given { value, origin });
+        if !(value.is_empty() && key.is_optional()) {
+            self.settings.insert(key.path, Given { value, origin });
+        }
     }
 
-    /// Lays a property over what lower layers gave, itself or as a file.
+    /// Lays a property over what lower layers gave, itself or as a file; an empty text is as if it were not there, where
+    /// librdkafka does not refuse it.
     pub(super) fn set_property(&mut self, name: &str, value: Value, origin: Origin) {
         let (name, from_file) = match name.strip_suffix(FILE_SUFFIX) {
             Some(stem) => (stem, true),
             None => (name, false),
         };
+        if value.is_empty() && properties::refusal(name).is_none() && properties::unusable(name, "").is_none() {
+            return;
+        }
         // Flags are ordered: the last wins. Of a file or an environment nobody could say which was meant.
         let twice = self.properties.get(name).is_some_and(|lower| same_layer(&lower.origin, &origin));
         if twice && origin != Origin::Flag {

@@ -258,7 +258,7 @@ fn every_value_out_of_range_is_refused_with_what_it_must_be() {
     for (path, value, remedy) in [
         ("kafka.bootstrap_servers", "kafka", "must be a list of host:port"),
         ("kafka.group_id", "", "must be 1 to 249 characters"),
-        ("kafka.instance", " ", "must be 1 to 240 of"),
+        ("kafka.instance", "pod 0", "must be 1 to 240 of"),
         ("topics.events", "..", "must be 1 to 249 of"),
         ("topics.bundles", "a b", "must be 1 to 249 of"),
         ("topics.dead_letters", "", "must be 1 to 249 of"),
@@ -277,7 +277,7 @@ fn every_value_out_of_range_is_refused_with_what_it_must_be() {
         ("session.max_duration", "31days", "must be 1s to 30days"),
         ("session.closed_retention", "25h", "must be 0s to 1day"),
         ("session.clock_tolerance", "25h", "must be 0s to 1day"),
-        ("run.default_id", "", "must be 1 to 249 characters"),
+        ("run.default_id", " a", "must be 1 to 249 characters"),
         ("run.windows", "5m,5m", r#"must be up to 5 different durations of 1m to 7days such as ["5m", "1h"]"#),
         ("run.windows", "30s", r#"must be up to 5 different durations of 1m to 7days such as ["5m", "1h"]"#),
         ("limits.record_bytes", "268435457", "must be 1 to 268435456"),
@@ -390,6 +390,51 @@ fn a_token_and_its_mechanism_come_together_and_make_no_topics() {
         problems(oauth, &[], &[("kafka.oauth_token_file", "token")]),
         ["`kafka.oauth_token_file` \"token\" (from the command line) must be the absolute path of a file, or \"\""]
     );
+}
+
+#[test]
+fn an_empty_text_is_as_if_the_key_were_not_there_where_the_key_can_do_without() {
+    let required = [
+        "kafka.bootstrap_servers",
+        "kafka.group_id",
+        "topics.events",
+        "topics.bundles",
+        "topics.dead_letters",
+        "topics.changelog",
+    ];
+    let lists = ["run.windows"];
+    let set = load(
+        "kafka.properties = { \"sasl.username\" = \"ann\" }\nadmin.web_config = \"web.yml\"\nworker.count = 3",
+        &[],
+        &[],
+    );
+    for key in &KEYS {
+        for empty in ["", " "] {
+            let flags = [(key.path, empty)];
+            if required.contains(&key.path) {
+                let expected = format!("`{}` \"{empty}\" (from the command line) must be ", key.path);
+                assert!(problems("", &[], &flags)[0].starts_with(&expected), "{}", key.path);
+            } else if !lists.contains(&key.path) {
+                assert_eq!(load(&set.to_string(), &[], &flags), set, "{}", key.path);
+                let variable = format!("DUPLEX_{}", key.path.replace('.', "__").to_uppercase());
+                assert_eq!(load(&set.to_string(), &[(&variable, empty)], &[]), set, "{}", key.path);
+                let file = format!("{} = \"{empty}\"", key.path);
+                assert_eq!(load(&file, &[], &[]), Config::with_instance("host"), "{}", key.path);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_property_is_as_if_it_were_not_there_where_librdkafka_does_not_refuse_it() {
+    let set = "[kafka.properties]\n\"sasl.username\" = \"ann\"\n\"sasl.password_file\" = \"/run/secrets/p\"";
+    for property in ["sasl.username", "sasl.password", "sasl.password_file", "client.rack"] {
+        let flags = [(&*format!("kafka.properties.{property}"), "")];
+        assert_eq!(load(set, &[], &flags), load(set, &[], &[]), "{property}");
+    }
+    // Without it nothing would be encrypted, and nobody would know.
+    let found = problems("", &[("DUPLEX_KAFKA__PROPERTIES__SECURITY_PROTOCOL", "")], &[]);
+    assert!(found.len() == 1 && found[0].contains("cannot be set to empty value"), "{found:?}");
 }
 
 #[test]

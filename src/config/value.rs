@@ -22,6 +22,11 @@ pub(super) enum Value {
 }
 
 impl Value {
+    /// Whether it says nothing: an empty text, blanks apart.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Plain(text) | Self::Text(text) if text.trim().is_empty())
+    }
+
     pub(super) fn text(&self) -> Result<&str, String> {
         match self {
             Self::Plain(text) | Self::Text(text) => Ok(text),

@@ -3,9 +3,9 @@
 use crate::bundle::LatencySource;
 use crate::collector::{EndReason, FinalStatus, SessionClock};
 use crate::task::Outcome;
-use crate::wire::EventClass;
+use crate::wire::{EventClass, Unsupported};
 
-pub(super) const EVENT_CLASSES: [EventClass; 10] = [
+pub(super) const EVENT_CLASSES: [EventClass; 11] = [
     EventClass::Session,
     EventClass::Response,
     EventClass::Audio,
@@ -15,6 +15,8 @@ pub(super) const EVENT_CLASSES: [EventClass; 10] = [
     EventClass::Overlap,
     EventClass::Error,
     EventClass::StreamStart,
+    // Of whichever shape: they have one label.
+    EventClass::Unsupported(Unsupported::Envelope),
     EventClass::Other,
 ];
 
@@ -63,7 +65,8 @@ mod tests {
             EventClass::Overlap => 6,
             EventClass::Error => 7,
             EventClass::StreamStart => 8,
-            EventClass::Other => 9,
+            EventClass::Unsupported(_) => 9,
+            EventClass::Other => 10,
         }
     }
 

@@ -6,6 +6,7 @@ mod catalog;
 mod declare;
 mod health;
 mod labels;
+mod not_read;
 mod observer;
 mod process;
 mod registry;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::health::{self, Health};
+use super::not_read;
 use super::registry::Metrics;
 use super::worker_health::WorkerHealth;
 use crate::ids::{Offset, Partition};
@@ -52,6 +53,7 @@ impl WorkerObserver {
         for (reason, n) in &counts.dead_letters {
             catalog.dead_letters.with_label_values(&[reason.as_str()]).inc_by(*n);
         }
+        not_read::warn_of(counts);
         catalog.sessions_opened.inc_by(counts.sessions_opened);
         for (reason, n) in &counts.sessions_finished {
             catalog.sessions_finished.with_label_values(&[reason.as_str()]).inc_by(*n);

@@ -12,13 +12,13 @@ use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
 use super::declare::NO_LABELS;
 use super::registry::Metrics;
 use crate::distribution::Figures;
+use crate::numeric::seconds;
 use crate::report::{Measure, Part, RunSummary};
 
 /// The labels of a part of a run.
 const PART: [&str; 3] = ["run", "model", "window"];
 /// Those of a measure that is told apart by who took it.
 const PART_AND_SOURCE: [&str; 4] = ["run", "model", "window", "source"];
-const MILLISECONDS_PER_SECOND: f64 = 1000.0;
 
 /// A measure's families of gauges.
 struct Families {
@@ -34,7 +34,7 @@ const fn families(measure: Measure, name: &'static str, source: Option<&'static 
     Families { measure, name, source, what }
 }
 
-static FAMILIES: [Families; 10] = [
+static FAMILIES: [Families; 12] = [
     families(
         Measure::StreamTtft,
         "duplex_stream_ttft",
@@ -53,8 +53,10 @@ static FAMILIES: [Families; 10] = [
         None,
         "stream real-time factor of sessions; it includes the time the user speaks",
     ),
+    families(Measure::ResponseTtft, "duplex_response_ttft", Some("reported"), TTFT),
     families(Measure::ServerTtft, "duplex_response_ttft", Some("server"), TTFT),
     families(Measure::ClientTtft, "duplex_response_ttft", Some("client"), TTFT),
+    families(Measure::ResponseTtfp, "duplex_response_ttfp", Some("reported"), TTFP),
     families(Measure::ServerTtfp, "duplex_response_ttfp", Some("server"), TTFP),
     families(Measure::ClientTtfp, "duplex_response_ttfp", Some("client"), TTFP),
     families(
@@ -72,8 +74,10 @@ static FAMILIES: [Families; 10] = [
     ),
 ];
 
-const TTFT: &str = "TTFT of responses, by who measured it: the server, or the client from response.created on";
-const TTFP: &str = "TTFP of responses, by who measured it: the server, or the client from response.created on";
+const TTFT: &str = "TTFT of responses, by who measured it: the server, or the client from response.created on; reported is the \
+                    server's where it sent one, else the client's, as the report has it";
+const TTFP: &str = "TTFP of responses, by who measured it: the server, or the client from response.created on; reported is the \
+                    server's where it sent one, else the client's, as the report has it";
 
 /// A figure's suffix, its words in the help, and where it is.
 type Statistic = (&'static str, &'static str, fn(&Figures) -> f64);
@@ -113,11 +117,11 @@ impl Families {
 
     fn add(&self, to: &mut Gathered, run: &str, part: &Part) {
         let Some(figures) = part.figures.get(&self.measure) else { return };
-        let per_unit = if self.measure.is_ratio() { 1.0 } else { MILLISECONDS_PER_SECOND };
+        let in_unit = |value| if self.measure.is_ratio() { value } else { seconds(value) };
         let labels = labels_of(run, part, self.source);
         for (suffix, words, of) in STATISTICS {
             let name = format!("{}{}_{suffix}", self.name, self.unit());
-            to.add(name, || format!("{words} {}.", self.what), &labels, of(figures) / per_unit);
+            to.add(name, || format!("{words} {}.", self.what), &labels, in_unit(of(figures)));
         }
         let help = || format!("Samples of the {}.", self.what);
         to.add(format!("{}_samples", self.name), help, &labels, figures.count as f64);
@@ -269,6 +273,39 @@ mod tests {
         let mean = series(&metrics, r#"duplex_stream_ttft_seconds_mean{model="all",run="r",window="all"}"#);
         assert_eq!(mean.len(), 1);
         assert!(mean[0].ends_with(" 0.20025"), "{mean:?}");
+    }
+
+    #[test]
+    fn gauges_are_the_report_s_figures_digit_by_digit_and_its_headline_is_one_of_them() {
+        let rows = serde_json::json!([
+            {"source": "server_request_start_and_client_receive", "ttft_ms": 277.636, "client_ttft_ms": 0.021, "tpot_ms": 0.0},
+            {"source": "client_monotonic_receive", "ttft_ms": 1001.001, "client_ttft_ms": 1001.001, "tpot_ms": 7.007},
+        ]);
+        let mut view = RunView::new(ViewSettings { windows: vec![], ..ViewSettings::default() });
+        let session = serde_json::json!({"run_id": "r", "end_reason": "closed"});
+        let bundle = serde_json::json!({"request_metrics": rows, "session_metrics": {}, "session": session});
+        view.observe(bundle.to_string().as_bytes(), Timestamp(DAY));
+        let metrics = Metrics::new(Timestamp(0));
+        metrics.set_runs(view.summaries(), Some(0));
+        let of_all = |name: &str, source: &str| {
+            let labels = format!(r#"{{model="all",run="r",{source}window="all"}} "#);
+            let prefix = format!("{name}{labels}");
+            let found = series(&metrics, &prefix);
+            found.iter().map(|line| line[prefix.len()..].to_owned()).collect::<Vec<_>>()
+        };
+        for (source, p50, max, samples) in [
+            ("reported", "0.277636", "1.001001", "2"),
+            ("server", "0.277636", "0.277636", "1"),
+            ("client", "0.000021", "1.001001", "2"),
+        ] {
+            let source = format!(r#"source="{source}","#);
+            assert_eq!(of_all("duplex_response_ttft_seconds_p50", &source), [p50], "{source}");
+            assert_eq!(of_all("duplex_response_ttft_seconds_max", &source), [max], "{source}");
+            assert_eq!(of_all("duplex_response_ttft_samples", &source), [samples], "{source}");
+        }
+        // As in a session, 0 is no time per token.
+        assert_eq!(of_all("duplex_response_tpot_seconds_mean", ""), ["0.007007"]);
+        assert_eq!(of_all("duplex_response_tpot_samples", ""), ["1"]);
     }
 
     #[test]

@@ -6,10 +6,9 @@ use prometheus::Histogram;
 
 use super::catalog::SessionFamilies;
 use crate::bundle::{LatencySource, ResponseMeasures, SessionMeasures};
+use crate::numeric::seconds;
 use crate::task::FinishedSession;
 use crate::time::Timestamp;
-
-const MILLISECONDS_PER_SECOND: f64 = 1000.0;
 
 impl SessionFamilies {
     /// Counts a session whose bundle was committed at `committed_at`, by the wall clock.
@@ -60,7 +59,7 @@ impl SessionFamilies {
         observe_ms(&self.barge_in, response.speech_to_cancel_ms);
         self.underruns.inc_by(response.underruns);
         if response.underrun_ms.is_finite() {
-            self.underrun_seconds.inc_by(response.underrun_ms / MILLISECONDS_PER_SECOND);
+            self.underrun_seconds.inc_by(seconds(response.underrun_ms));
         }
     }
 }
@@ -76,7 +75,7 @@ fn ttft_source(measures: &SessionMeasures) -> Option<&'static str> {
 }
 
 fn observe_ms(histogram: &Histogram, ms: Option<f64>) {
-    observe(histogram, ms.map(|ms| ms / MILLISECONDS_PER_SECOND));
+    observe(histogram, ms.map(seconds));
 }
 
 /// A time that went backwards is none, and one infinite value would spoil a sum for ever.

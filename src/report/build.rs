@@ -1,6 +1,6 @@
 //! Building and merging `duplex_metrics.json`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::measure::Measure;
+use super::python::finite;
 use super::samples::{RowMetrics, RunSamples, StreamMetrics};
 use crate::distribution::Distribution;
 
@@ -19,8 +20,8 @@ const SESSION_ROWS: &str = "duplex_session_metrics";
 pub struct Report {
     requests: Vec<Row>,
     sessions: Vec<Row>,
-    /// Keys of a merged report that are not this program's.
-    others: Map<String, Value>,
+    /// Keys of a merged report that are not this program's, as they stand in it.
+    others: BTreeMap<String, Box<RawValue>>,
 }
 
 #[derive(Debug)]
@@ -69,24 +70,20 @@ struct RowIdentity {
 }
 
 impl Report {
-    /// Reads an existing report.
+    /// Reads an existing report, as Python writes it: what is not finite counts as null.
     ///
     /// # Errors
     /// When it is no report (contract.md section 6).
     pub fn parse(json: &str) -> Result<Self, ReportError> {
-        let file: &RawValue = serde_json::from_str(json).map_err(ReportError::InvalidJson)?;
-        let Ok(mut keys) = serde_json::from_str::<std::collections::BTreeMap<String, &RawValue>>(file.get()) else {
+        let json = finite(json);
+        let file: &RawValue = serde_json::from_str(&json).map_err(ReportError::InvalidJson)?;
+        let Ok(mut keys) = serde_json::from_str::<BTreeMap<String, &RawValue>>(file.get()) else {
             return Err(ReportError::NotAnObject);
         };
         let requests = keys.remove(REQUEST_ROWS).map_or(Ok(Vec::new()), |raw| rows(REQUEST_ROWS, raw))?;
         let sessions = keys.remove(SESSION_ROWS).map_or(Ok(Vec::new()), |raw| rows(SESSION_ROWS, raw))?;
-        let others = keys
-            .into_iter()
-            .filter(|(key, _)| !Distributions::own(key))
-            .map(|(key, raw)| Ok((key, serde_json::from_str(raw.get())?)))
-            .collect::<Result<_, _>>()
-            .map_err(ReportError::InvalidJson)?;
-        Ok(Self { requests, sessions, others })
+        let others = keys.into_iter().filter(|(key, _)| !Distributions::own(key));
+        Ok(Self { requests, sessions, others: others.map(|(key, raw)| (key, raw.to_owned())).collect() })
     }
 
     /// Adds a bundle's rows, or those of a part of one.
@@ -142,7 +139,7 @@ impl Report {
             #[serde(flatten)]
             distributions: Distributions,
             #[serde(flatten)]
-            others: &'a Map<String, Value>,
+            others: &'a BTreeMap<String, Box<RawValue>>,
         }
         let file = File {
             duplex_request_metrics: self.requests.iter().map(|row| &*row.json).collect(),
@@ -177,16 +174,18 @@ impl Row {
         // A struct may stand as a list too, for serde; a row may not.
         let is_object = raw.get().starts_with('{');
         let row: RowIdentity = is_object.then(|| serde_json::from_str(raw.get()).ok()).flatten()?;
-        let identity = (!row.split.is_null() && !row.sample_id.is_null())
+        // One that is null, absent or empty is none.
+        let is_known = |part: &Value| !part.is_null() && part.as_str() != Some("");
+        let identity = (is_known(&row.split) && is_known(&row.sample_id))
             .then(|| (row.split.to_string(), row.sample_id.to_string()));
         Some(Self { json: raw.to_owned(), identity })
     }
 }
 
 fn rows(name: &'static str, raw: &RawValue) -> Result<Vec<Row>, ReportError> {
-    let rows: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| ReportError::RowsNotAList(name))?;
+    let rows: Option<Vec<&RawValue>> = serde_json::from_str(raw.get()).map_err(|_| ReportError::RowsNotAList(name))?;
     let row = |(raw, at)| Row::of(raw).ok_or(ReportError::RowNotAnObject { rows: name, at });
-    rows.into_iter().zip(0..).map(row).collect()
+    rows.into_iter().flatten().zip(0..).map(row).collect()
 }
 
 /// The report's distributions, in its own order and names.

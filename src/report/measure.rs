@@ -112,7 +112,8 @@ impl Measure {
             Self::ClientTtft => row.client_ttft_ms,
             Self::ClientTtfp => row.client_ttfp_ms,
             Self::ResponseRtf => row.rtf,
-            Self::Tpot => row.tpot_ms,
+            // As a session's: 0 is a stage that measured none (contract.md section 4).
+            Self::Tpot => row.tpot_ms.filter(|ms| *ms > 0.0),
             Self::AudioGap => response.and_then(|response| response.max_audio_gap_ms),
             Self::StreamTtft | Self::StreamTtfp | Self::StreamRtf => None,
         }

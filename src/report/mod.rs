@@ -7,6 +7,7 @@ mod finished;
 mod measure;
 mod names;
 mod parts;
+mod python;
 mod ranks;
 mod rolling;
 mod run;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::samples::{ResponseView, RowMetrics, StreamMetrics};
 use crate::collector::EndReason;
@@ -29,9 +29,10 @@ pub struct BundleView<'a> {
 /// What is read of its session.
 #[derive(Deserialize)]
 pub struct SessionView<'a> {
-    #[serde(borrow, default)]
+    // Earlier releases wrote empty ones.
+    #[serde(borrow, default, deserialize_with = "not_empty")]
     pub run_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "not_empty")]
     pub model: Option<Cow<'a, str>>,
     pub end_reason: EndReason,
     #[serde(default)]
@@ -44,6 +45,10 @@ pub struct SessionView<'a> {
     pub errors: HashMap<Cow<'a, str>, u64>,
     #[serde(default)]
     pub truncated: bool,
+}
+
+fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'de, str>>, D::Error> {
+    Ok(Option::<Cow<'de, str>>::deserialize(deserializer)?.filter(|name| !name.is_empty()))
 }
 
 impl<'a> BundleView<'a> {
@@ -59,5 +64,22 @@ impl<'a> BundleView<'a> {
     pub fn response_of(&self, row: &RowMetrics<'_>) -> Option<&ResponseView<'a>> {
         let at = self.by_id.get(row.response_id.as_deref()?)?;
         self.responses.get(*at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_name_in_a_bundle_of_an_earlier_release_is_none() {
+        let named = |name: &str| {
+            let session = format!(r#"{{"run_id":"{name}","model":"{name}","end_reason":"closed"}}"#);
+            let bundle = format!(r#"{{"request_metrics":[],"session_metrics":{{}},"session":{session}}}"#);
+            let view = BundleView::parse(bundle.as_bytes()).expect("a bundle");
+            [view.session.run_id, view.session.model].map(|name| name.map(Cow::into_owned))
+        };
+        assert_eq!(named(""), [None, None]);
+        assert_eq!(named("m"), [Some("m".to_owned()), Some("m".to_owned())]);
     }
 }

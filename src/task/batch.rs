@@ -9,7 +9,7 @@ use crate::bundle::{Cuts, SessionMeasures};
 use crate::collector::{EndReason, Limits};
 use crate::ids::{MAX_SESSION_ID_BYTES, Offset, Partition, SessionId};
 use crate::time::Timestamp;
-use crate::wire::{DeadLetterReason, EventClass};
+use crate::wire::{DeadLetterReason, EventClass, Unsupported};
 
 /// The effects of a partition's records since its last commit, written in one transaction.
 #[derive(Clone, Debug)]
@@ -144,6 +144,18 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Events of shapes that are known and not read, whatever became of them.
+    #[must_use]
+    pub fn unsupported(&self) -> BTreeMap<Unsupported, u64> {
+        let mut by_shape = BTreeMap::new();
+        for ((class, _), n) in &self.events {
+            if let EventClass::Unsupported(shape) = class {
+                *by_shape.entry(*shape).or_default() += n;
+            }
+        }
+        by_shape
+    }
+
     /// Adds another batch's counts to these.
     pub fn merge(&mut self, other: &Self) {
         self.records += other.records;

@@ -25,10 +25,11 @@ pub struct Header<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The last header of that name, as Kafka's own `lastHeader` reads it.
+    /// The first header of that name; one without a value, or with an empty one, is as if it were not there.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
-        self.headers.iter().rev().find(|header| header.name == name).and_then(|header| header.value)
+        let mut values = self.headers.iter().filter(|header| header.name == name).filter_map(|header| header.value);
+        values.find(|value| !value.is_empty())
     }
 
     /// Bytes that a copy of it takes: its key, its value, its headers and their places.
@@ -42,7 +43,7 @@ impl<'a> Record<'a> {
             + self.headers.iter().map(header).sum::<usize>()
     }
 
-    /// The last header of that name, where it is UTF-8.
+    /// That header, where it is UTF-8.
     #[must_use]
     pub fn header_str(&self, name: &str) -> Option<&'a str> {
         self.header(name).and_then(|value| std::str::from_utf8(value).ok())

@@ -8,8 +8,9 @@ use memchr::memchr2_iter;
 use super::event::{Event, Kind, Payload, Text};
 use super::json::{Raw, Reader};
 use super::reason::{DeadLetterReason, EventClass};
-use super::scalar::Scalar;
-use super::text::{mend_lone_surrogates, unescape};
+use super::scalar::{Scalar, saturating_int};
+use super::text::mend_lone_surrogates;
+use super::unsupported::{Unsupported, may_be_an_event};
 
 /// Deepest nesting of arrays and objects that is read, the event itself included (contract.md section 1.1).
 pub const MAX_DEPTH: usize = 128;
@@ -127,6 +128,10 @@ struct Fields<'a> {
     metadata: Metadata<'a>,
     omni: Omni<'a>,
     request_metrics: Option<&'a [u8]>,
+    /// A key of another protocol.
+    foreign: Option<Unsupported>,
+    /// What may be an event within this object.
+    inner: Option<Raw<'a>>,
 }
 
 #[derive(Default)]
@@ -168,14 +173,9 @@ struct Omni<'a> {
 fn read(json: &[u8]) -> JiterResult<Option<Event<'_>>> {
     let mut fields = Fields::default();
     let mut reader = Reader::new(json);
-    let is_object = reader.object(|reader, key| fields.read(reader, &decoded(key.0)))?;
+    let is_object = reader.object(|reader, key| fields.read(reader, &key))?;
     reader.finish()?;
     Ok(is_object.then(|| fields.into_event()))
-}
-
-/// A key as its producer meant it. Escapes in keys are rare: nothing is copied without one.
-fn decoded(key: &[u8]) -> std::borrow::Cow<'_, str> {
-    unescape(key)
 }
 
 fn text<'a>(reader: &mut Reader<'a>) -> JiterResult<Option<Text<'a>>> {
@@ -183,6 +183,11 @@ fn text<'a>(reader: &mut Reader<'a>) -> JiterResult<Option<Text<'a>>> {
         Raw::String(text) => Some(Text(text)),
         _ => None,
     })
+}
+
+/// A string that says something: an empty id, name or label is as if it were not there (contract.md section 1).
+fn name<'a>(reader: &mut Reader<'a>) -> JiterResult<Option<Text<'a>>> {
+    Ok(text(reader)?.filter(|text| !text.is_empty()))
 }
 
 fn object<'a>(reader: &mut Reader<'a>) -> JiterResult<Option<&'a [u8]>> {
@@ -196,13 +201,13 @@ impl<'a> Fields<'a> {
     fn read(&mut self, reader: &mut Reader<'a>, key: &str) -> JiterResult<()> {
         match key {
             "type" => self.kind = text(reader)?.map(|name| Kind::of(&name.decode())),
-            "session_id" => self.session_id = text(reader)?,
+            "session_id" => self.session_id = name(reader)?,
             "session" => {
                 (self.session_object_id, self.model) = (None, None);
                 reader.object(|reader, key| {
-                    match &*decoded(key.0) {
-                        "id" => self.session_object_id = text(reader)?,
-                        "model" => self.model = text(reader)?,
+                    match &*key {
+                        "id" => self.session_object_id = name(reader)?,
+                        "model" => self.model = name(reader)?,
                         _ => drop(reader.value()?),
                     }
                     Ok(())
@@ -214,7 +219,7 @@ impl<'a> Fields<'a> {
             "server_event_seq" => self.seq = integer(reader.value()?),
             "_client_received_at_s" => {
                 self.received_at_s = match reader.value()? {
-                    raw @ Raw::Number(_) => Some(Scalar::read(raw).as_number().unwrap_or(f64::INFINITY)),
+                    raw @ Raw::Number(_) => Scalar::read(raw).as_number(),
                     _ => None,
                 };
             }
@@ -224,23 +229,35 @@ impl<'a> Fields<'a> {
             "metadata" => self.metadata = Metadata::read(reader)?,
             "vllm_omni" => self.omni = Omni::read(reader)?,
             "response_request_metrics" => self.request_metrics = object(reader)?,
-            "reason" => self.reason = text(reader)?,
-            "action" => self.action = text(reader)?,
-            "code" => self.code = text(reader)?,
+            "reason" => self.reason = name(reader)?,
+            "action" => self.action = name(reader)?,
+            "code" => self.code = name(reader)?,
             "error" => {
                 self.error = ErrorObject::default();
                 reader.object(|reader, key| {
-                    match &*decoded(key.0) {
-                        "code" => self.error.code = text(reader)?,
-                        "type" => self.error.kind = text(reader)?,
+                    match &*key {
+                        "code" => self.error.code = name(reader)?,
+                        "type" => self.error.kind = name(reader)?,
                         _ => drop(reader.value()?),
                     }
                     Ok(())
                 })?;
             }
-            _ => drop(reader.value()?),
+            key => {
+                let value = reader.value()?;
+                self.inner = Some(value).filter(|value| may_be_an_event(key, *value)).or(self.inner);
+                self.foreign = self.foreign.or_else(|| Unsupported::of_key(key));
+            }
         }
         Ok(())
+    }
+
+    /// What the event is; one without a `type` may be of a shape that is known and not read.
+    fn kind(&self) -> Kind {
+        self.kind.unwrap_or_else(|| {
+            let shape = self.foreign.or_else(|| self.inner.and_then(Unsupported::of_envelope));
+            Kind::Other(shape.map_or(EventClass::Other, EventClass::Unsupported))
+        })
     }
 
     fn into_event(self) -> Event<'a> {
@@ -248,9 +265,8 @@ impl<'a> Fields<'a> {
         let stage = Places { omni: self.omni.stage, ..own.stage };
         let request = Places { omni: self.omni.request, ..own.request };
         Event {
-            kind: self.kind.unwrap_or(Kind::Other(EventClass::Other)),
-            session_id: self.session_id,
-            session_object_id: self.session_object_id,
+            kind: self.kind(),
+            session_id: self.session_id.or(self.session_object_id),
             model: self.model,
             response_id: self.response_id.or(self.response.id),
             event_id: self.event_id,
@@ -280,9 +296,9 @@ impl<'a> Response<'a> {
     fn read(reader: &mut Reader<'a>) -> JiterResult<Self> {
         let mut response = Self::default();
         reader.object(|reader, key| {
-            match &*decoded(key.0) {
+            match &*key {
                 "id" => response.id = text(reader)?,
-                "status" => response.status = text(reader)?,
+                "status" => response.status = name(reader)?,
                 "metadata" => response.metadata = Metadata::read(reader)?,
                 _ => drop(reader.value()?),
             }
@@ -296,7 +312,7 @@ impl<'a> Metadata<'a> {
     fn read(reader: &mut Reader<'a>) -> JiterResult<Self> {
         let mut metadata = Self::default();
         reader.object(|reader, key| {
-            match &*decoded(key.0) {
+            match &*key {
                 "audio_duration_ms" => metadata.audio_duration_ms = Scalar::read(reader.value()?),
                 "stage_metrics" => metadata.stage.own = object(reader)?,
                 "response_request_metrics" => metadata.request.own = object(reader)?,
@@ -317,7 +333,7 @@ impl<'a> Omni<'a> {
     fn read(reader: &mut Reader<'a>) -> JiterResult<Self> {
         let mut omni = Self::default();
         reader.object(|reader, key| {
-            match &*decoded(key.0) {
+            match &*key {
                 "stage_metrics" => omni.stage = object(reader)?,
                 "response_request_metrics" => omni.request = object(reader)?,
                 _ => drop(reader.value()?),
@@ -331,10 +347,7 @@ impl<'a> Omni<'a> {
 /// An integer of any size; past 128 bits the nearest that fits. Booleans and `1.0` are none.
 fn integer(raw: Raw<'_>) -> Option<i128> {
     match raw {
-        Raw::Number(text) if text.iter().all(|b| b.is_ascii_digit() || *b == b'-') => {
-            let text = str::from_utf8(text).ok()?;
-            Some(text.parse().unwrap_or(if text.starts_with('-') { i128::MIN } else { i128::MAX }))
-        }
+        Raw::Number(text) => str::from_utf8(text).ok().and_then(saturating_int),
         _ => None,
     }
 }
@@ -343,6 +356,6 @@ fn integer(raw: Raw<'_>) -> Option<i128> {
 fn sample_rate(raw: Raw<'_>) -> Option<f64> {
     match raw {
         Raw::Bool(true) => Some(1.0),
-        raw => integer(raw).filter(|rate| *rate > 0).and_then(|_| Scalar::read(raw).as_number()),
+        raw => integer(raw).filter(|rate| *rate > 0).map(|rate| rate as f64),
     }
 }

@@ -6,18 +6,17 @@ use super::json::Raw;
 use super::reason::EventClass;
 use super::scalar::Scalar;
 use super::text::unescape;
+use super::unsupported::Unsupported;
 
 /// One duplex event, borrowed from the record (contract.md section 1.2).
 #[derive(Clone, Debug)]
 pub struct Event<'a> {
     pub kind: Kind,
-    /// Top-level `session_id`.
+    /// Top-level `session_id`, else `session.id`; never empty, as no id, name or label below but `response_id` is.
     pub session_id: Option<Text<'a>>,
-    /// `session.id`
-    pub session_object_id: Option<Text<'a>>,
     /// `session.model`
     pub model: Option<Text<'a>>,
-    /// Top-level `response_id` if a string, else `response.id` if a string.
+    /// Top-level `response_id` if a string, else `response.id` if a string; an empty one shadows too.
     pub response_id: Option<Text<'a>>,
     pub event_id: Option<Text<'a>>,
     /// `server_event_seq`, integers only; past 128 bits the nearest that fits.
@@ -159,13 +158,9 @@ impl Kind {
             "overlap.decision" => Self::OverlapDecision,
             "error" => Self::Error,
             "collector.stream_start" => Self::StreamStart,
-            other => Self::Other(match other.split_once('.').map_or("", |(family, _)| family) {
-                "session" => EventClass::Session,
-                "response" => EventClass::Response,
-                "input_audio_buffer" | "conversation" => EventClass::Input,
-                "output_audio_buffer" | "playback" => EventClass::Playback,
-                _ => EventClass::Other,
-            }),
+            other => {
+                Self::Other(Unsupported::of_type(other).map_or_else(|| class_of_family(other), EventClass::Unsupported))
+            }
         }
     }
 
@@ -189,5 +184,16 @@ impl Kind {
             Self::StreamStart => EventClass::StreamStart,
             Self::Other(class) => class,
         }
+    }
+}
+
+/// The class of a type by what stands before its first dot.
+fn class_of_family(name: &str) -> EventClass {
+    match name.split_once('.').map_or("", |(family, _)| family) {
+        "session" => EventClass::Session,
+        "response" => EventClass::Response,
+        "input_audio_buffer" | "conversation" => EventClass::Input,
+        "output_audio_buffer" | "playback" => EventClass::Playback,
+        _ => EventClass::Other,
     }
 }

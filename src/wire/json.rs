@@ -3,7 +3,11 @@
 //! `jiter` does the reading: it can look at a value before it reads it and skip what nobody asks for, which
 //! `serde_json` cannot do for values of an unexpected type, and it knows Python's `NaN` and `Infinity`.
 
+use std::borrow::Cow;
+
 use jiter::{Jiter, JiterResult, Peek};
+
+use super::text::unescape;
 
 /// A JSON value as it stands in the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,9 +75,11 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Walks the object here: `visit` must read or skip the value of each key. Returns whether it was an object;
-    /// any other value is skipped.
-    pub fn object(&mut self, mut visit: impl FnMut(&mut Self, Key<'a>) -> JiterResult<()>) -> JiterResult<bool> {
+    /// Walks the object here: `visit` must read or skip the value of each key, which it gets after its escapes, so that no
+    /// key can be compared as it stands (contract.md section 1.1). Escapes in keys are rare: without one nothing is copied.
+    ///
+    /// Returns whether it was an object; any other value is skipped.
+    pub fn object(&mut self, mut visit: impl FnMut(&mut Self, Cow<'a, str>) -> JiterResult<()>) -> JiterResult<bool> {
         let peek = self.jiter.peek()?;
         if peek != Peek::Object {
             self.jiter.known_skip(peek)?;
@@ -106,16 +112,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The key just read, `len` bytes long: the reader stands behind its colon.
-    fn key(&self, len: usize) -> Key<'a> {
+    fn key(&self, len: usize) -> Cow<'a, str> {
         let before = self.jiter.slice_to_current(0);
         let close = before.iter().rposition(|b| *b == b'"').expect("a key ends with a quote");
-        Key(&before[close - len..close])
+        unescape(&before[close - len..close])
     }
 }
-
-/// A key between its quotes, escapes as they are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Key<'a>(pub &'a [u8]);
 
 #[cfg(test)]
 mod tests {
@@ -136,15 +138,15 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_as_they_stand_whatever_white_space_is_around_them() {
+    fn keys_come_after_their_escapes_whatever_white_space_is_around_them() {
         let mut keys = Vec::new();
         let text = "{ \"a\" : 1 , \"\\u0062\\\"\"\n:\t{\"x\":[]},\"\":null}";
         let was_object = Reader::new(text.as_bytes()).object(|reader, key| {
-            keys.push(String::from_utf8_lossy(key.0).into_owned());
+            keys.push(key.into_owned());
             reader.value().map(drop)
         });
         assert_eq!(was_object, Ok(true));
-        assert_eq!(keys, ["a", "\\u0062\\\"", ""]);
+        assert_eq!(keys, ["a", "b\"", ""]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod stage;
 #[cfg(test)]
 mod tests;
 mod text;
+mod unsupported;
 mod vocabulary;
 
 pub use self::base64::decoded_len;
@@ -23,4 +24,5 @@ pub use request::{Origin, RequestMetrics};
 pub use scalar::Scalar;
 pub use stage::{Intervals, StageLimits, StageMetrics, StageSnapshot};
 pub use text::cut;
+pub use unsupported::Unsupported;
 pub use vocabulary::{ERROR_CODES, OTHER, OVERLAP_ACTIONS, error_code, overlap_action};

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::unsupported::Unsupported;
+
 /// Why a record could not be read (contract.md sections 1 and 1.1). A closed set: it is a metric label.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,6 +76,8 @@ pub enum EventClass {
     Error,
     /// `collector.stream_start`
     StreamStart,
+    /// A shape of voice events that is known and not read.
+    Unsupported(Unsupported),
     /// Every other type, a missing one included.
     Other,
 }
@@ -92,6 +96,7 @@ impl EventClass {
             Self::Overlap => "overlap",
             Self::Error => "error",
             Self::StreamStart => "stream_start",
+            Self::Unsupported(_) => "unsupported",
             Self::Other => "other",
         }
     }

@@ -29,10 +29,10 @@ impl RequestMetrics {
         let mut metrics = Self::default();
         // The event's own reading has accepted this text already, so it can't fail; what was read stays.
         let _ = Reader::new(json).object(|reader, key| {
-            match key.0 {
-                b"ttft_ms" => metrics.ttft_ms = Some(Scalar::read(reader.value()?)),
-                b"ttfp_ms" => metrics.ttfp_ms = Some(Scalar::read(reader.value()?)),
-                b"measurement_origin" => metrics.measurement_origin = Some(Origin::read(reader, text_bytes)?),
+            match &*key {
+                "ttft_ms" => metrics.ttft_ms = Some(Scalar::read(reader.value()?)),
+                "ttfp_ms" => metrics.ttfp_ms = Some(Scalar::read(reader.value()?)),
+                "measurement_origin" => metrics.measurement_origin = Some(Origin::read(reader, text_bytes)?),
                 _ => drop(reader.value()?),
             }
             Ok(())
@@ -71,9 +71,9 @@ impl Origin {
                 Raw::String(text) => Some(cut(&unescape(text), text_bytes).0.to_owned()),
                 _ => None,
             };
-            match key.0 {
-                b"ttft" => origin.ttft = text,
-                b"ttfp" => origin.ttfp = text,
+            match &*key {
+                "ttft" => origin.ttft = text,
+                "ttfp" => origin.ttfp = text,
                 _ => {}
             }
             Ok(())

@@ -13,14 +13,14 @@ pub enum Scalar {
     Null,
     Bool(bool),
     Int(i128),
-    /// Not finite too. Integers past 128 bits stand here.
+    /// Not finite too. Integers past 128 bits stand here, and those past every double are not finite.
     Float(f64),
     /// A string, with what `int()` and `float()` read in it.
     Text {
         int: Option<i128>,
         float: Option<f64>,
     },
-    /// A non-empty array or object, or an integer past every float.
+    /// A non-empty array or object.
     Unreadable,
 }
 
@@ -43,10 +43,10 @@ impl Scalar {
         }
     }
 
-    /// What Python's `int(text)` reads.
+    /// What Python's `int(text)` reads, digits in ASCII only; past 128 bits the nearest that fits.
     #[must_use]
     pub fn parse_int(text: &str) -> Option<i128> {
-        without_separators(text)?.parse().ok()
+        saturating_int(&without_separators(text)?)
     }
 
     fn number(text: &[u8]) -> Self {
@@ -61,11 +61,7 @@ impl Scalar {
         if text.contains(['.', 'e', 'E']) {
             return Self::Float(value);
         }
-        match text.parse() {
-            Ok(int) => Self::Int(int),
-            Err(_) if value.is_finite() => Self::Float(value),
-            Err(_) => Self::Unreadable,
-        }
+        text.parse().map_or(Self::Float(value), Self::Int)
     }
 
     /// The value of a JSON number, finite or not; booleans are none.
@@ -135,6 +131,13 @@ impl Scalar {
             Self::Text { .. } | Self::Unreadable => Err(Unreadable),
         }
     }
+}
+
+/// An integer of ASCII digits with or without a sign; past 128 bits the nearest that fits.
+pub fn saturating_int(text: &str) -> Option<i128> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let is_int = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    is_int.then(|| text.parse().unwrap_or(if text.starts_with('-') { i128::MIN } else { i128::MAX }))
 }
 
 /// A value that Python would have raised an error for: it stands as 0 and is counted.
@@ -207,8 +210,23 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_past_every_float_is_unreadable() {
-        assert_eq!(read(&"9".repeat(400)), Scalar::Unreadable);
-        assert_eq!(read(&"9".repeat(40)), Scalar::Float(1e40));
+    fn an_integer_past_128_bits_saturates_and_one_past_every_double_is_not_finite() {
+        for (digits, float) in [(40, 1e40), (400, f64::INFINITY)] {
+            let number = "9".repeat(digits);
+            for (sign, float, int) in [("", float, i128::MAX), ("-", -float, i128::MIN)] {
+                assert_eq!(read(&format!("{sign}{number}")), Scalar::Float(float), "{digits}");
+                let text = Scalar::Text { int: Some(int), float: Some(float) };
+                assert_eq!(read(&format!(r#""{sign}{number}""#)), text, "{digits}");
+            }
+        }
+        assert_eq!(read(&"9".repeat(40)).to_int(), Ok(i128::MAX));
+    }
+
+    #[test]
+    fn digits_of_a_numeric_string_are_ascii() {
+        let too_long = format!("\"{}x\"", "9".repeat(40));
+        for json in [r#""\u0661\u0662""#, "\"\u{ff11}\"", r#""\u0967.5""#, &too_long] {
+            assert_eq!(read(json), Scalar::Text { int: None, float: None }, "{json}");
+        }
     }
 }

@@ -64,8 +64,7 @@ impl StageMetrics {
 
     fn read_stages(&mut self, json: &[u8], mut limits: StageLimits) -> JiterResult<()> {
         Reader::new(json).object(|reader, key| {
-            let id = unescape(key.0);
-            let (id, was_cut) = cut(&id, limits.text_bytes);
+            let (id, was_cut) = cut(&key, limits.text_bytes);
             let known = self.stages.iter().position(|(known, _)| known == id);
             if known.is_none() && (was_cut || self.stages.len() >= limits.stages) {
                 self.truncated = true;
@@ -106,25 +105,25 @@ impl StageSnapshot {
 
     fn read(&mut self, reader: &mut Reader<'_>, limits: StageLimits, truncated: &mut bool) -> JiterResult<bool> {
         reader.object(|reader, key| {
-            let scalar = match key.0 {
-                b"num_tokens_out" => &mut self.num_tokens_out,
-                b"vllm_ttft_ms" => &mut self.vllm_ttft_ms,
-                b"vllm_tpot_ms" => &mut self.vllm_tpot_ms,
-                b"output_unit_count" => &mut self.output_unit_count,
-                b"audio_generated_frames" => &mut self.audio_generated_frames,
-                b"audio_duration_s" => &mut self.audio_duration_s,
-                b"serving_time_to_first_output_ms" => &mut self.serving_time_to_first_output_ms,
-                b"time_per_output_unit_ms" => &mut self.time_per_output_unit_ms,
-                b"stage_gen_time_ms" => &mut self.stage_gen_time_ms,
-                b"vllm_itls_ms" => {
+            let scalar = match &*key {
+                "num_tokens_out" => &mut self.num_tokens_out,
+                "vllm_ttft_ms" => &mut self.vllm_ttft_ms,
+                "vllm_tpot_ms" => &mut self.vllm_tpot_ms,
+                "output_unit_count" => &mut self.output_unit_count,
+                "audio_generated_frames" => &mut self.audio_generated_frames,
+                "audio_duration_s" => &mut self.audio_duration_s,
+                "serving_time_to_first_output_ms" => &mut self.serving_time_to_first_output_ms,
+                "time_per_output_unit_ms" => &mut self.time_per_output_unit_ms,
+                "stage_gen_time_ms" => &mut self.stage_gen_time_ms,
+                "vllm_itls_ms" => {
                     let room = limits.interval_values - self.inter_output_latencies_ms.values.len();
                     return self.vllm_itls_ms.read(reader, room, truncated);
                 }
-                b"inter_output_latencies_ms" => {
+                "inter_output_latencies_ms" => {
                     let room = limits.interval_values - self.vllm_itls_ms.values.len();
                     return self.inter_output_latencies_ms.read(reader, room, truncated);
                 }
-                b"final_output_type" | b"output_unit_type" => {
+                "final_output_type" | "output_unit_type" => {
                     let label = match reader.value()? {
                         Raw::String(text) if !text.is_empty() => {
                             let text = unescape(text);
@@ -134,7 +133,7 @@ impl StageSnapshot {
                         }
                         _ => None,
                     };
-                    if key.0 == b"final_output_type" {
+                    if key == "final_output_type" {
                         self.final_output_type = label;
                     } else {
                         self.output_unit_type = label;
@@ -154,11 +153,7 @@ impl Intervals {
         *self = Self::default();
         reader.array(|value| {
             self.any = true;
-            let number = match Scalar::read(value) {
-                Scalar::Unreadable if matches!(value, Raw::Number(_)) => Some(f64::INFINITY),
-                scalar => scalar.as_number_or_bool(),
-            };
-            match number {
+            match Scalar::read(value).as_number_or_bool() {
                 Some(_) if self.values.len() >= limit => *truncated = true,
                 Some(number) => self.values.push(number),
                 None => {}

@@ -94,6 +94,29 @@ fn keys_may_be_escaped() {
 }
 
 #[test]
+fn a_lone_surrogate_in_an_id_or_a_label_is_the_replacement_character() {
+    for (surrogate, mended) in [
+        (r"\ud83d", "\u{fffd}"),
+        (r"\ude00", "\u{fffd}"),
+        (r"\ud83d\u0041", "\u{fffd}A"),
+        (r"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
+    ] {
+        let json = format!(
+            r#"{{"session_id":"a{surrogate}","response_id":"{surrogate}b","session":{{"model":"{surrogate}"}},
+                "metadata":{{"stage_metrics":{{"{surrogate}":{{"final_output_type":"{surrogate}"}}}}}}}}"#
+        );
+        decode(&json, |event| {
+            let text = |text: Option<Text<'_>>| text.expect("it is there").decode().into_owned();
+            let ids = [event.session_id, event.response_id, event.model].map(text);
+            assert_eq!(ids, [format!("a{mended}"), format!("{mended}b"), mended.to_owned()], "{json}");
+            let limits = StageLimits { stages: 1, interval_values: 1, text_bytes: 64 };
+            let (id, stage) = StageMetrics::read(event.stage_metrics.expect("found"), limits).stages.remove(0);
+            assert_eq!((id.as_str(), stage.final_output_type.as_deref()), (mended, Some(mended)), "{json}");
+        });
+    }
+}
+
+#[test]
 fn an_empty_response_id_shadows_the_responses_own() {
     decode(r#"{"response_id":"","response":{"id":"b"}}"#, |event| {
         assert!(event.response_id.is_some_and(|id| id.is_empty()));

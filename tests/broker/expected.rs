@@ -146,14 +146,16 @@ pub fn gauges_of(run: &str, report: &Value, sessions: usize) -> BTreeMap<String,
     let whole = format!(r#"{{model="all",run="{run}",window="all"}}"#);
     let mut gauges = BTreeMap::from([(format!("duplex_run_sessions{whole}"), sessions as f64)]);
     let families = [
-        ("rtf", "", "duplex_stream_rtf", 1.0),
-        ("ttfp", "_seconds", "duplex_stream_ttfp_ms", 1000.0),
-        ("ttft", "_seconds", "duplex_stream_ttft_ms", 1000.0),
+        ("rtf", "", "duplex_stream_rtf", 0),
+        ("ttfp", "_seconds", "duplex_stream_ttfp_ms", -3),
+        ("ttft", "_seconds", "duplex_stream_ttft_ms", -3),
     ];
-    for (name, unit, key, per_unit) in families {
+    for (name, unit, key, exponent) in families {
+        // The report's own digits.
+        let in_unit = |value: f64| format!("{value}e{exponent}").parse().expect("a number");
         let figure = |field: &str| report[key][field].as_f64().unwrap_or_else(|| panic!("{key} has {field}"));
         for field in ["mean", "p50", "p99"] {
-            gauges.insert(format!("duplex_stream_{name}{unit}_{field}{whole}"), figure(field) / per_unit);
+            gauges.insert(format!("duplex_stream_{name}{unit}_{field}{whole}"), in_unit(figure(field)));
         }
         gauges.insert(format!("duplex_stream_{name}_samples{whole}"), figure("count"));
     }

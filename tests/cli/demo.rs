@@ -76,15 +76,17 @@ fn the_demo_shows_the_same_numbers_in_its_table_and_on_its_metrics() {
     let output = demo.read_until("Ctrl-C");
     assert!(output.iter().any(|line| line.starts_with("40 sessions made, 40 bundles")), "{}", output.join("\n"));
     let metrics = get(&address, "/metrics");
-    for (name, gauges, unit) in [
-        ("stream TTFT", "duplex_stream_ttft_seconds", 1000.0),
-        ("stream TTFP", "duplex_stream_ttfp_seconds", 1000.0),
-        ("stream RTF", "duplex_stream_rtf", 1.0),
+    for (name, gauges, exponent) in [
+        ("stream TTFT", "duplex_stream_ttft_seconds", -3),
+        ("stream TTFP", "duplex_stream_ttfp_seconds", -3),
+        ("stream RTF", "duplex_stream_rtf", 0),
     ] {
         let shown = row(&output, name);
         let samples = gauge(&metrics, &format!("{}_samples", gauges.trim_end_matches("_seconds")));
         let [mean, p50, p99] = ["mean", "p50", "p99"].map(|what| gauge(&metrics, &format!("{gauges}_{what}")));
-        let expected = [shown[0], shown[1] / unit, shown[2] / unit, shown[3] / unit];
+        // The table's own digits.
+        let in_unit = |value: f64| format!("{value}e{exponent}").parse().expect("a number");
+        let expected = [shown[0], in_unit(shown[1]), in_unit(shown[2]), in_unit(shown[3])];
         assert_eq!([samples, mean, p50, p99], expected, "{name}");
     }
     assert!(get(&address, "/report").contains("\"sessions\":40"));

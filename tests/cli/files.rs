@@ -144,3 +144,75 @@ fn replay_of_many_runs_shows_some_of_them_the_same_every_time_and_says_how_many_
     assert!(shown.contains("run-000") && shown.contains("run-099") && !shown.contains("run-100"), "{shown}");
     assert!(shown.contains("\n30 more runs are not shown: "), "{shown}");
 }
+
+/// A session as bare events, one a line.
+const EVENTS: &str = "{\"type\":\"session.created\",\"session_id\":\"s\",\"_client_received_at_s\":1}\n\
+                      {\"type\":\"session.closed\",\"session_id\":\"s\",\"_client_received_at_s\":2}\n";
+
+/// What `replay` says of a capture, from a file and from standard input: exit code and stderr.
+fn replayed(capture: &[u8], bundles: &str) -> [(Option<i32>, String); 2] {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(file.path(), capture).expect("writes");
+    let of_file = run(&["replay", file.path().to_str().expect("UTF-8"), "--bundles", bundles]);
+    let arguments = ["replay", "-", "--bundles", bundles];
+    let mut child = duplex()
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    // In pieces, as a pipe may bring them. The process may end before it has read all of it.
+    let mut stdin = child.stdin.take().expect("piped");
+    let _ = stdin.write_all(&capture[..1]).and_then(|()| stdin.flush()).and_then(|()| stdin.write_all(&capture[1..]));
+    drop(stdin);
+    let of_stdin = child.wait_with_output().expect("ends");
+    [of_file, of_stdin].map(|output| (output.status.code(), text(&output.stderr)))
+}
+
+#[test]
+fn a_file_of_another_format_exits_65_with_the_format_s_name_and_a_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bundles = path(&folder, "b.jsonl");
+    let utf_16 = |mark: &[u8], bytes: fn(u16) -> [u8; 2]| {
+        mark.iter().copied().chain(EVENTS.encode_utf16().flat_map(bytes)).collect::<Vec<u8>>()
+    };
+    let events: Vec<Value> = EVENTS.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let pretty = |value: &Value| serde_json::to_vec_pretty(value).expect("JSON");
+    let record = r#"{"topic":"t","key":"s","value":"{}","timestamp":1790001000000,"partition":0,"offset":0}"#;
+    for (capture, name, remedy) in [
+        (b"\x1f\x8b\x08\0\0\0\0\0\0\x03".to_vec(), "gzip", "`gunzip -c FILE | duplex-collector replay -`"),
+        (b"\x28\xb5\x2f\xfd\x04\0\x0a".to_vec(), "zstd", "`zstd -dc FILE |"),
+        (b"BZh91AY&SY".to_vec(), "bzip2", "`bzip2 -dc FILE |"),
+        (b"\xfd7zXZ\0\0\x04".to_vec(), "xz", "`xz -dc FILE |"),
+        (b"PK\x03\x04\x14\0".to_vec(), "zip", "`unzip -p FILE |"),
+        (b"PAR1\x15\x04".to_vec(), "Parquet", "lines of JSON"),
+        (utf_16(b"\xff\xfe", u16::to_le_bytes), "UTF-16", "`iconv -f UTF-16 -t UTF-8 FILE |"),
+        (utf_16(b"\xfe\xff", u16::to_be_bytes), "UTF-16", "`iconv -f UTF-16 -t UTF-8 FILE |"),
+        (utf_16(b"", u16::to_le_bytes), "UTF-16", "`iconv -f UTF-16LE -t UTF-8 FILE |"),
+        (utf_16(b"", u16::to_be_bytes), "UTF-16", "`iconv -f UTF-16BE -t UTF-8 FILE |"),
+        (serde_json::to_vec(&events).expect("JSON"), "one JSON array", "`jq -c '.[]' FILE |"),
+        (pretty(&Value::from(events.clone())), "one JSON array", "`jq -c '.[]' FILE |"),
+        ([b"\xef\xbb\xbf\n", &*pretty(&events[0])].concat(), "pretty-printed JSON", "`jq -c . FILE |"),
+        (record.into(), "records as rpk prints them", "payload:.value}' FILE |"),
+    ] {
+        for (code, stderr) in replayed(&capture, &bundles) {
+            assert_eq!(code, Some(65), "{name}: {stderr}");
+            assert!(stderr.contains(&format!("it is {name}, not one")) && stderr.contains(remedy), "{name}: {stderr}");
+        }
+        assert!(!Path::new(&bundles).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_at_the_beginning_of_a_file_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bundles = ["with", "without"].map(|name| path(&folder, name));
+    for (capture, bundles) in [format!("\u{feff}{EVENTS}"), EVENTS.to_owned()].iter().zip(&bundles) {
+        for (code, stderr) in replayed(capture.as_bytes(), bundles) {
+            assert_eq!((code, stderr.as_str()), (Some(0), ""));
+        }
+    }
+    let [with, without] = bundles.map(|bundles| fs::read(bundles).expect("reads"));
+    assert_eq!(with, without);
+}

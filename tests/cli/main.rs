@@ -97,3 +97,9 @@ fn check_connect_without_a_broker_exits_69() {
     assert_eq!(output.status.code(), Some(69), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("127.0.0.1:9"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn an_empty_configuration_variable_names_no_file() {
+    let output = duplex().env("DUPLEX_CONFIG", "").arg("check").output().expect("runs");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}

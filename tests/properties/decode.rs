@@ -1,6 +1,6 @@
 //! The decoder reads an event in one pass and skips most of it. What it finds is what a full parse finds.
 
-use duplex_collector::wire::{Decoder, Event, Kind, Scalar, Text};
+use duplex_collector::wire::{Decoder, Event, Kind, RequestMetrics, Scalar, StageLimits, StageMetrics, Text};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestCaseError;
@@ -164,7 +164,6 @@ impl Writer {
 struct Facts {
     kind: Kind,
     session_id: Option<String>,
-    session_object_id: Option<String>,
     model: Option<String>,
     response_id: Option<String>,
     seq: Option<i128>,
@@ -185,6 +184,7 @@ struct Facts {
 fn by_full_parse(event: &Map<String, Value>) -> Facts {
     let top = Value::Object(event.clone());
     let string = |pointer: &str| top.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let name = |pointer: &str| string(pointer).filter(|name| !name.is_empty());
     let object = |pointer: String| top.pointer(&pointer).filter(|value| value.is_object()).cloned();
     let first = |places: &[&str], name: &str| places.iter().find_map(|place| object(format!("{place}/{name}")));
     let integer = |name: &str| top.get(name).and_then(|value| value.as_number()?.as_i128());
@@ -213,9 +213,8 @@ fn by_full_parse(event: &Map<String, Value>) -> Facts {
     ];
     Facts {
         kind: string("/type").map_or(Kind::of(""), |kind| Kind::of(&kind)),
-        session_id: string("/session_id"),
-        session_object_id: string("/session/id"),
-        model: string("/session/model"),
+        session_id: name("/session_id").or(name("/session/id")),
+        model: name("/session/model"),
         response_id: string("/response_id").or(string("/response/id")),
         seq: integer("server_event_seq"),
         received_at_s: top.get("_client_received_at_s").and_then(Value::as_f64),
@@ -229,10 +228,10 @@ fn by_full_parse(event: &Map<String, Value>) -> Facts {
         stream_duration_ms: number.filter(|ms| *ms >= 0.0),
         stage_metrics: first(&places, "stage_metrics"),
         request_metrics: first(&more_places, "response_request_metrics"),
-        status: string("/response/status"),
-        reason: string("/reason"),
-        action: string("/action"),
-        error_code: string("/error/code").or(string("/error/type")).or(string("/code")),
+        status: name("/response/status"),
+        reason: name("/reason"),
+        action: name("/action"),
+        error_code: name("/error/code").or(name("/error/type")).or(name("/code")),
     }
 }
 
@@ -243,7 +242,6 @@ fn by_decoder(event: &Event<'_>) -> Facts {
     Facts {
         kind: event.kind,
         session_id: text(event.session_id),
-        session_object_id: text(event.session_object_id),
         model: text(event.model),
         response_id: text(event.response_id),
         seq: event.seq,
@@ -294,5 +292,80 @@ proptest! {
     #[test]
     fn the_decoder_looks_for_metrics_where_a_full_parse_does(members in metrics_in_places(), style: u32) {
         compare(members, style)?;
+    }
+}
+
+/// Events that together have every key that is read, in every place; nothing hides what another says.
+fn events_with_every_key() -> Vec<String> {
+    let around = |places: &[&str], inner: &str| {
+        places.iter().rev().fold(inner.to_owned(), |inner, place| format!(r#"{{"{place}":{inner}}}"#))
+    };
+    let omni = "vllm_omni";
+    let mut events: Vec<String> = [
+        r#"{"type":"error"}"#,
+        r#"{"session_id":"s"}"#,
+        r#"{"session":{"id":"s"}}"#,
+        r#"{"session":{"model":"m"}}"#,
+        r#"{"response_id":"r"}"#,
+        r#"{"response":{"id":"r"}}"#,
+        r#"{"response":{"status":"completed"}}"#,
+        r#"{"server_event_seq":7}"#,
+        r#"{"_client_received_at_s":1.5}"#,
+        r#"{"delta":"x"}"#,
+        r#"{"audio":"AAAA"}"#,
+        r#"{"sample_rate_hz":16000}"#,
+        r#"{"metadata":{"audio_duration_ms":40}}"#,
+        r#"{"reason":"why"}"#,
+        r#"{"action":"listen"}"#,
+        r#"{"code":"c"}"#,
+        r#"{"error":{"code":"c"}}"#,
+        r#"{"error":{"type":"c"}}"#,
+    ]
+    .map(str::to_owned)
+    .into();
+    for places in [&[omni][..], &["metadata"], &["metadata", omni], &["response", "metadata"]] {
+        events.push(around(&[places, &["stage_metrics"]].concat(), r#"{"0":{"num_tokens_out":3}}"#));
+    }
+    events.push(around(&["response", "metadata", omni, "stage_metrics"], r#"{"0":{"num_tokens_out":3}}"#));
+    let origin = r#"{"measurement_origin":{"ttft":"a"}}"#;
+    for inner in [r#"{"ttft_ms":33.25}"#, r#"{"ttfp_ms":1}"#, origin, r#"{"measurement_origin":{"ttfp":"b"}}"#] {
+        for places in [&[][..], &[omni], &["metadata", "duplex_event"], &["response", "metadata", "duplex_event"]] {
+            events.push(around(&[places, &["response_request_metrics"]].concat(), inner));
+        }
+    }
+    for (value, keys) in [
+        (r#""text""#, &["final_output_type", "output_unit_type"][..]),
+        ("[6]", &["vllm_itls_ms", "inter_output_latencies_ms"]),
+        ("7", &["num_tokens_out", "vllm_ttft_ms", "vllm_tpot_ms", "output_unit_count", "audio_generated_frames"]),
+        ("8", &["audio_duration_s", "serving_time_to_first_output_ms", "time_per_output_unit_ms", "stage_gen_time_ms"]),
+    ] {
+        events.extend(keys.iter().map(|key| around(&[omni, "stage_metrics", "0", key], value)));
+    }
+    events
+}
+
+/// All that is read of an event, what stands inside its metrics included.
+fn all_of(json: &str) -> (Facts, Option<StageMetrics>, Option<RequestMetrics>) {
+    let limits = StageLimits { stages: 8, interval_values: 8, text_bytes: 64 };
+    let mut decoder = Decoder::new(1 << 20);
+    let event = decoder.decode(json.as_bytes()).unwrap_or_else(|e| panic!("{json}: {e}"));
+    let facts = Facts { stage_metrics: None, request_metrics: None, ..by_decoder(&event) };
+    let stages = event.stage_metrics.map(|json| StageMetrics::read(json, limits));
+    (facts, stages, event.request_metrics.map(|json| RequestMetrics::read(json, 64)))
+}
+
+#[test]
+fn a_key_may_be_escaped_at_any_of_its_characters_in_every_object() {
+    for plain in events_with_every_key() {
+        for (end, _) in plain.match_indices("\":") {
+            let start = plain[..end].rfind('"').expect("a key has two quotes") + 1;
+            for at in start..end {
+                let escape = format!("\\u{:04x}", plain.as_bytes()[at]);
+                let escaped = [&plain[..at], &escape, &plain[at + 1..]].concat();
+                assert_eq!(all_of(&escaped), all_of(&plain), "{escaped}");
+            }
+            let renamed = [&plain[..start], "no_such_key", &plain[end..]].concat();
+            assert_ne!(all_of(&renamed), all_of(&plain), "{renamed}: its key shows, or nothing was compared");
+        }
     }
 }

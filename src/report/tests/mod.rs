@@ -40,9 +40,50 @@ fn rows_of_a_sample_that_comes_in_again_are_replaced() {
 
 #[test]
 fn rows_without_an_identity_are_kept_and_appended_to() {
-    let half = r#","split":"test","sample_id":null"#;
-    let merged = report(&[bundle("b", half, "2")]).merge_into(report(&[bundle("a", half, "1")]));
-    assert_eq!((merged.sessions(), merged.requests()), (2, 2));
+    for no_identity in [
+        "",
+        r#","split":"test""#,
+        r#","split":"test","sample_id":null"#,
+        r#","split":"test","sample_id":"""#,
+        r#","split":"","sample_id":7"#,
+        r#","split":"","sample_id":"""#,
+    ] {
+        let merged = report(&[bundle("b", no_identity, "2")]).merge_into(report(&[bundle("a", no_identity, "1")]));
+        assert_eq!((merged.sessions(), merged.requests()), (2, 2), "{no_identity}");
+    }
+}
+
+#[test]
+fn a_sample_that_comes_in_again_without_rows_has_none_any_more() {
+    let old = report(&[bundle("a", SAMPLE, "1"), bundle("b", "", "2")]);
+    let without_rows = format!(r#"{{"request_metrics":[],"session_metrics":{{"session_id":"c"{SAMPLE}}}}}"#);
+    let merged = json(&report(&[without_rows]).merge_into(old));
+    let ids = |rows: &str| {
+        let rows = merged[rows].as_array().expect("rows").iter();
+        rows.map(|row| row["session_id"].as_str().expect("an id").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (ids("duplex_request_metrics"), ids("duplex_session_metrics")),
+        (vec!["b".into()], vec!["b".into(), "c".into()])
+    );
+}
+
+#[test]
+fn an_existing_report_is_read_as_python_writes_it() {
+    let existing = r#"{"duplex_request_metrics": [{"ttft_ms": NaN, "rtf": Infinity, "note": "NaN"}, {"ttft_ms": 5.0}],
+        "duplex_session_metrics": null, "request_rate": Infinity, "loads": {"a": [-Infinity, 1.10]}, "num_prompts": 3}"#;
+    let merged = json(&report(&[bundle("a", "", "7")]).merge_into(Report::parse(existing).expect("a report")));
+    assert_eq!(
+        merged["duplex_request_metrics"],
+        serde_json::json!([
+            {"ttft_ms": null, "rtf": null, "note": "NaN"}, {"ttft_ms": 5.0}, {"session_id": "a", "ttft_ms": 7}
+        ])
+    );
+    assert_eq!(merged["num_duplex_response_ttft_ms_samples"], 2);
+    assert_eq!(merged["mean_duplex_response_ttft_ms"], 6.0);
+    assert_eq!(merged["duplex_session_metrics"].as_array().map(Vec::len), Some(1));
+    assert_eq!((&merged["request_rate"], &merged["num_prompts"]), (&serde_json::Value::Null, &serde_json::json!(3)));
+    assert_eq!(merged["loads"], serde_json::json!({"a": [null, 1.1]}));
 }
 
 #[test]
