@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::capture::{Capture, CaptureError};
 use super::output::Output;
-use super::table;
+use super::{ConfigArgs, table};
 use crate::clock::SystemClock;
 use crate::collector::Settings;
 use crate::exit::{Code, Outcome};
@@ -28,6 +28,8 @@ const UNKNOWN_TOPIC: &str = "capture";
 const RECORDS_A_BATCH: u64 = 10_000;
 
 /// Computes the bundles of a capture file with the service's own code.
+///
+/// Of the configuration the sections session, limits and run count.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Capture file: one record a line as `kcat -C -J` prints them, or one bare event a line; `-` is standard input
@@ -47,9 +49,8 @@ pub struct Args {
     /// Session id of bare events that carry none
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
-    /// Take the sections session, stream_start, limits and run from this configuration; the environment goes over it
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub config: ConfigArgs,
 }
 
 /// A dead letter as a line of JSON.
