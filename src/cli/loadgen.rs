@@ -58,9 +58,9 @@ pub struct Args {
     /// Events a second, 0 for as many as go [default: real time]
     #[arg(long, value_name = "EVENTS")]
     rate: Option<u64>,
-    /// The same seed makes the same sessions, ids included
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    /// The same seed makes the same sessions, ids included [default: another one each time]
+    #[arg(long)]
+    seed: Option<u64>,
     /// How the made-up server does
     #[arg(long, value_enum, default_value_t)]
     profile: Server,
@@ -82,7 +82,9 @@ pub fn run(args: &Args) -> Outcome {
     connect(&config.kafka, BROKER_TIMEOUT).map_err(check::failure)?;
     let mut writer = Writer::new(&config.kafka).map_err(check::broker_failure)?;
     let clock = SystemClock::new();
-    let profile = args.profile();
+    // Sessions of an earlier call may still be open: the same ids again would end them.
+    let seed = args.seed.unwrap_or_else(|| clock.now().0.unsigned_abs());
+    let profile = args.profile(seed);
     let start = profile.start;
     let mut traffic = Traffic::new(profile);
     let progress = ProgressBar::no_length().with_style(
@@ -104,7 +106,7 @@ pub fn run(args: &Args) -> Outcome {
     progress.finish_and_clear();
     let (counts, took) = (traffic.counts(), clock.monotonic().saturating_sub(started));
     println!(
-        "{} events of {} sessions, {}, in {:.1} s: {:.0} events/s to {}",
+        "{} events of {} sessions (--seed {seed}), {}, in {:.1} s: {:.0} events/s to {}",
         HumanCount(counts.events),
         HumanCount(counts.sessions),
         HumanBytes(counts.bytes),
@@ -119,10 +121,10 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 impl Args {
-    fn profile(&self) -> Profile {
+    fn profile(&self, seed: u64) -> Profile {
         let profile = self.profile.profile();
         Profile {
-            seed: self.seed,
+            seed,
             sessions: self.sessions,
             concurrency: self.concurrency,
             packet_ms: self.packet_ms..=self.packet_ms,
