@@ -31,8 +31,6 @@ const TRAFFIC: Duration = Duration::from_secs(20);
 /// How long nothing may happen before the demo gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PARTITIONS: i32 = 8;
-/// Sessions at once that go on afterwards, at their own pace.
-const LIVE_SESSIONS: usize = 8;
 /// Bytes of an audio packet: the embedded broker keeps about 5 MB a partition and drops what is older.
 const PAYLOAD_BYTES: u32 = 96;
 /// The embedded broker keeps no more sessions than this without dropping records that were not read yet.
@@ -53,6 +51,9 @@ pub struct Args {
     /// Go on with live traffic after the last session, until Ctrl-C
     #[arg(long)]
     keep_running: bool,
+    /// Sessions at a time of that live traffic, 0 for none
+    #[arg(long, value_name = "SESSIONS", default_value_t = 8, requires = "keep_running")]
+    live: usize,
     /// Print the status page's address only, do not open it in a browser
     #[arg(long)]
     no_open: bool,
@@ -92,17 +93,20 @@ pub fn run(args: &Args) -> Outcome {
         runs.summaries().into_iter().next()
     };
     let played = play(args, &mut writer, &events_topic, &shutdown, &summary);
-    let played = played.and_then(|()| {
-        if !args.keep_running {
-            return Ok(());
+    let is_over = || shutdown.is_requested() || pipeline.is_finished();
+    let played = match played {
+        Ok(()) if args.keep_running && args.live > 0 => {
+            println!("live traffic until Ctrl-C");
+            send(&mut Traffic::new(live(args)), 1.0, &mut writer, &events_topic, is_over, || {}).map(|_| ())
         }
-        println!("live traffic until Ctrl-C");
-        let mut traffic = Traffic::new(live(args));
-        let is_over = || shutdown.is_requested() || pipeline.is_finished();
-        send(&mut traffic, 1.0, &mut writer, &events_topic, is_over, || {}).map(|_| ())
-    });
+        played => played,
+    };
     drop(writer);
-    shutdown.request();
+    if played.is_ok() && args.keep_running && args.live == 0 {
+        println!("serving until Ctrl-C");
+    } else {
+        shutdown.request();
+    }
     let ended = pipeline.join().map_err(|_| anyhow!("the pipeline's thread panicked"))?;
     // The broker must outlive the pipeline.
     drop(broker);
@@ -231,7 +235,7 @@ fn profile(args: &Args) -> Profile {
 /// What goes on once the counts are known: other sessions of the same kind, without an end.
 fn live(args: &Args) -> Profile {
     let seed = args.seed.wrapping_add(1);
-    Profile { seed, sessions: u64::MAX, concurrency: LIVE_SESSIONS, ..profile(args) }
+    Profile { seed, sessions: u64::MAX, concurrency: args.live, ..profile(args) }
 }
 
 fn failed(e: BrokerError) -> Failure {
