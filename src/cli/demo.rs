@@ -92,19 +92,17 @@ pub fn run(args: &Args) -> Outcome {
         let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
         runs.summaries().into_iter().next()
     };
-    let played = play(args, &mut writer, &events_topic, &shutdown, &summary);
-    let is_over = || shutdown.is_requested() || pipeline.is_finished();
-    let played = match played {
-        Ok(()) if args.keep_running && args.live > 0 => {
-            println!("live traffic until Ctrl-C");
-            send(&mut Traffic::new(live(args)), 1.0, &mut writer, &events_topic, is_over, || {}).map(|_| ())
-        }
-        played => played,
-    };
-    drop(writer);
-    if played.is_ok() && args.keep_running && args.live == 0 {
+    let mut played = play(args, &mut writer, &events_topic, &shutdown, &summary);
+    let goes_on = played.is_ok() && args.keep_running && !shutdown.is_requested();
+    if goes_on && args.live > 0 {
+        println!("live traffic until Ctrl-C");
+        let is_over = || shutdown.is_requested() || pipeline.is_finished();
+        played = send(&mut Traffic::new(live(args)), 1.0, &mut writer, &events_topic, is_over, || {}).map(|_| ());
+    } else if goes_on {
         println!("serving until Ctrl-C");
-    } else {
+    }
+    drop(writer);
+    if !goes_on || args.live > 0 {
         shutdown.request();
     }
     let ended = pipeline.join().map_err(|_| anyhow!("the pipeline's thread panicked"))?;
