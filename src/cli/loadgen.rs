@@ -36,9 +36,6 @@ impl Server {
 }
 
 /// Writes made-up duplex traffic to the events topic of a cluster.
-///
-/// Every record is stamped when it is sent. With --rate the client's receive times, of which the figures are made, keep the
-/// traffic's own pace.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -51,6 +51,8 @@ enum Command {
     /// See it work without any set-up: an embedded broker, made-up traffic, the real pipeline
     Demo(demo::Args),
     /// Compute the bundles of a capture file with the service's own code
+    ///
+    /// Of the configuration the sections session, limits and run count.
     Replay(replay::Args),
     /// Build duplex_metrics.json from bundles
     Report(report::Args),
@@ -59,6 +61,9 @@ enum Command {
     /// Look at the records that could not be read, and send them back once they can be
     DeadLetters(dead_letters::Args),
     /// Write made-up duplex traffic to the events topic
+    ///
+    /// Every record is stamped when it is sent. With --rate the client's receive times, of which the figures are made, keep
+    /// the traffic's own pace.
     Loadgen(loadgen::Args),
     /// Watch a running service in the terminal
     Top(top::Args),

@@ -28,8 +28,6 @@ const UNKNOWN_TOPIC: &str = "capture";
 const RECORDS_A_BATCH: u64 = 10_000;
 
 /// Computes the bundles of a capture file with the service's own code.
-///
-/// Of the configuration the sections session, limits and run count.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Capture file: one record a line as `kcat -C -J` prints them, or one bare event a line; `-` is standard input
