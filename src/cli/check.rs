@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::ConfigArgs;
 use crate::app;
+use crate::config::Config;
 use crate::exit::{Code, Failure, Outcome};
 use crate::kafka::{self, CheckError};
 use crate::worker::{BrokerError, ProcessingGuarantee};
@@ -11,7 +12,7 @@ use crate::worker::{BrokerError, ProcessingGuarantee};
 /// How long the cluster may take to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Checks a configuration: every problem at once, else the effective configuration, secrets hidden.
+/// Checks a configuration and says what it found: every problem at once.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -19,6 +20,9 @@ pub struct Args {
     /// Ask the broker too: whether it answers, whether the topics can work, and whether the principal may what it must
     #[arg(long)]
     connect: bool,
+    /// Print the effective configuration too, secrets hidden
+    #[arg(long)]
+    show_config: bool,
 }
 
 /// Runs the command.
@@ -28,40 +32,45 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let config = args.config.load()?;
     app::check(&config)?;
-    print!("{config}");
+    eprintln!("the configuration is fine");
     if config.kafka.shows_secrets() {
         eprintln!("warning: {}", app::SHOWS_SECRETS);
     }
-    if args.connect {
-        let cluster = kafka::connect(&config.kafka, CONNECT_TIMEOUT).map_err(failure)?;
-        let brokers = if cluster.brokers == 1 { "broker" } else { "brokers" };
-        eprintln!("{} answers: {} {brokers}", config.kafka.bootstrap_servers, cluster.brokers);
-        let mut topics = config.topics.clone();
-        // A check changes nothing.
-        topics.create = false;
-        let missing_is_fine = config.topics.create;
-        match kafka::check_topics(&config.kafka, &topics, app::indivisible(&config), false, CONNECT_TIMEOUT) {
-            Err(CheckError::Wrong(problems))
-                if missing_is_fine && problems.iter().all(|problem| missing(problem).is_some()) =>
-            {
-                for topic in problems.iter().filter_map(missing) {
-                    eprintln!("topic {topic} does not exist yet: run makes it");
-                }
+    let found = if args.connect { ask(&config) } else { Ok(()) };
+    if args.show_config {
+        print!("{config}");
+    }
+    found
+}
+
+/// Asks the cluster, and says what it answers.
+fn ask(config: &Config) -> Outcome {
+    let cluster = kafka::connect(&config.kafka, CONNECT_TIMEOUT).map_err(failure)?;
+    let brokers = if cluster.brokers == 1 { "broker" } else { "brokers" };
+    eprintln!("{} answers: {} {brokers}", config.kafka.bootstrap_servers, cluster.brokers);
+    let mut topics = config.topics.clone();
+    // A check changes nothing.
+    topics.create = false;
+    let missing_is_fine = config.topics.create;
+    match kafka::check_topics(&config.kafka, &topics, app::indivisible(config), false, CONNECT_TIMEOUT) {
+        Err(CheckError::Wrong(problems))
+            if missing_is_fine && problems.iter().all(|problem| missing(problem).is_some()) =>
+        {
+            for topic in problems.iter().filter_map(missing) {
+                eprintln!("topic {topic} does not exist yet: run makes it");
             }
-            checked => {
-                checked.map_err(failure)?;
-                eprintln!("topics are fine");
-                if config.kafka.uses_token() {
-                    let topic = &config.topics.changelog;
-                    eprintln!(
-                        "not checked, for it can't be asked for with OAUTHBEARER: cleanup.policy=compact of {topic}"
-                    );
-                }
-                let is_transactional = config.worker.processing_guarantee == ProcessingGuarantee::ExactlyOnce;
-                kafka::check_permissions(&config.kafka, &config.topics, is_transactional, CONNECT_TIMEOUT)
-                    .map_err(failure)?;
-                eprintln!("permissions are fine");
+        }
+        checked => {
+            checked.map_err(failure)?;
+            eprintln!("topics are fine");
+            if config.kafka.uses_token() {
+                let topic = &config.topics.changelog;
+                eprintln!("not checked, for it can't be asked for with OAUTHBEARER: cleanup.policy=compact of {topic}");
             }
+            let is_transactional = config.worker.processing_guarantee == ProcessingGuarantee::ExactlyOnce;
+            kafka::check_permissions(&config.kafka, &config.topics, is_transactional, CONNECT_TIMEOUT)
+                .map_err(failure)?;
+            eprintln!("permissions are fine");
         }
     }
     Ok(())

@@ -1,4 +1,6 @@
 //! `demo`: an embedded broker, made-up traffic sped up, and the real pipeline between them.
+//!
+//! Records are stamped when they are sent, as in production; the client's receive times keep the traffic's own pace.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -10,7 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{loadgen, table};
+use super::loadgen::{self, Server};
+use super::table;
 use crate::app::{Service, Setup};
 use crate::clock::SystemClock;
 use crate::config::{Config, LogFormat, LogSettings};
@@ -23,7 +26,7 @@ use crate::telemetry;
 use crate::time::Clock;
 use crate::worker::BrokerError;
 
-/// How long the traffic takes on the wall clock, whatever its own time.
+/// How long the sped-up traffic takes on the wall clock, whatever its own time.
 const TRAFFIC: Duration = Duration::from_secs(20);
 /// How long nothing may happen before the demo gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,9 +45,15 @@ pub struct Args {
     /// The same seed makes the same sessions
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Go on serving after the last session, until Ctrl-C
+    /// How the made-up server does
+    #[arg(long, value_enum, default_value_t)]
+    profile: Server,
+    /// Go on with live traffic after the last session, until Ctrl-C
     #[arg(long)]
     keep_running: bool,
+    /// Sessions at a time of that live traffic, 0 for none
+    #[arg(long, value_name = "SESSIONS", default_value_t = 8, requires = "keep_running")]
+    live: usize,
     /// Print the status page's address only, do not open it in a browser
     #[arg(long)]
     no_open: bool,
@@ -83,12 +92,18 @@ pub fn run(args: &Args) -> Outcome {
         let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
         runs.summaries().into_iter().next()
     };
-    let played = play(args, &mut writer, &events_topic, &shutdown, &summary);
-    drop(writer);
-    if played.is_err() || !args.keep_running {
-        shutdown.request();
-    } else {
+    let mut played = play(args, &mut writer, &events_topic, &shutdown, &summary);
+    let goes_on = played.is_ok() && args.keep_running && !shutdown.is_requested();
+    if goes_on && args.live > 0 {
+        println!("live traffic until Ctrl-C");
+        let is_over = || shutdown.is_requested() || pipeline.is_finished();
+        played = send(&mut Traffic::new(live(args)), 1.0, &mut writer, &events_topic, is_over, || {}).map(|_| ());
+    } else if goes_on {
         println!("serving until Ctrl-C");
+    }
+    drop(writer);
+    if !goes_on || args.live > 0 {
+        shutdown.request();
     }
     let ended = pipeline.join().map_err(|_| anyhow!("the pipeline's thread panicked"))?;
     // The broker must outlive the pipeline.
@@ -130,16 +145,9 @@ fn play(
     let finished = || summary().map_or(0, |run| run.sessions());
     let mut traffic = Traffic::new(profile);
     let clock = SystemClock::new();
-    for event in traffic.by_ref() {
-        let due = Duration::from_secs_f64(event.at.since(start).as_secs_f64() / speed);
-        while let Some(ahead) = due.checked_sub(clock.monotonic()).filter(|ahead| *ahead > Duration::from_millis(5)) {
-            thread::sleep(ahead.min(Duration::from_millis(50)));
-            progress.set_position(finished());
-        }
-        if shutdown.is_requested() {
-            return interrupted(&progress);
-        }
-        loadgen::send(writer, topic, &event).map_err(failed)?;
+    let is_over = || shutdown.is_requested();
+    if !send(&mut traffic, speed, writer, topic, is_over, || progress.set_position(finished()))? {
+        return interrupted(&progress);
     }
     writer.flush(PATIENCE).map_err(failed)?;
     let mut last = (finished(), clock.monotonic());
@@ -175,6 +183,32 @@ fn play(
     }
 }
 
+/// Sends traffic at `speed` times its own pace, telling `waits` now and then; whether it came to its end.
+fn send(
+    traffic: &mut Traffic,
+    speed: f64,
+    writer: &mut Writer,
+    topic: &str,
+    is_over: impl Fn() -> bool,
+    waits: impl Fn(),
+) -> Outcome<bool> {
+    let clock = SystemClock::new();
+    let mut first = None;
+    for event in traffic {
+        let start = *first.get_or_insert(event.at);
+        let due = Duration::from_secs_f64(event.at.since(start).as_secs_f64() / speed);
+        while let Some(ahead) = due.checked_sub(clock.monotonic()).filter(|ahead| *ahead > Duration::from_millis(5)) {
+            thread::sleep(ahead.min(Duration::from_millis(50)));
+            waits();
+            if is_over() {
+                return Ok(false);
+            }
+        }
+        loadgen::send(writer, topic, &event, clock.now()).map_err(failed)?;
+    }
+    Ok(true)
+}
+
 fn interrupted(progress: &ProgressBar) -> Outcome {
     progress.finish_and_clear();
     println!("interrupted");
@@ -187,13 +221,19 @@ fn profile(args: &Args) -> Profile {
         seed: args.seed,
         sessions: args.sessions,
         concurrency,
-        // Far enough back that the traffic, sped up, never is in the future.
-        start: SystemClock::new().now() - Duration::from_secs(24 * 3600),
         payload_bytes: Some(PAYLOAD_BYTES),
         // They end by the idle timeout only, which is longer than the demo.
         abandoned: Share::NONE,
-        ..Profile::default()
+        // The timestamps are sped up, and so no clock to measure by.
+        client_clock: Share::ALL,
+        ..args.profile.profile()
     }
+}
+
+/// What goes on once the counts are known: other sessions of the same kind, without an end.
+fn live(args: &Args) -> Profile {
+    let seed = args.seed.wrapping_add(1);
+    Profile { seed, sessions: u64::MAX, concurrency: args.live, ..profile(args) }
 }
 
 fn failed(e: BrokerError) -> Failure {

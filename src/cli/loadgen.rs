@@ -8,16 +8,32 @@ use super::{ConfigArgs, check};
 use crate::clock::SystemClock;
 use crate::exit::Outcome;
 use crate::kafka::{Writer, connect};
-use crate::synth::{Event, Profile, Tap, Traffic};
+use crate::synth::{Event, Profile, Share, Tap, Traffic};
 use crate::time::{Clock, Timestamp};
 use crate::worker::BrokerError;
+use clap::ValueEnum;
 
 /// How long the broker may take to answer, and to take the last records.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// With a rate of its own the traffic's time is not the wall clock's; it starts this far back, so that no record is stamped
-/// in the future.
-const HEAD_START: Duration = Duration::from_secs(24 * 3600);
+/// What the made-up server is like.
+#[derive(Clone, Copy, Default, Debug, ValueEnum)]
+pub enum Server {
+    /// Within every objective of the status page
+    #[default]
+    Healthy,
+    /// Slow first text, audio slower than real time, sessions that break
+    Degraded,
+}
+
+impl Server {
+    pub(super) fn profile(self) -> Profile {
+        match self {
+            Self::Healthy => Profile::default(),
+            Self::Degraded => Profile::degraded(),
+        }
+    }
+}
 
 /// Writes made-up duplex traffic to the events topic of a cluster.
 #[derive(Debug, clap::Args)]
@@ -39,9 +55,12 @@ pub struct Args {
     /// Events a second, 0 for as many as go [default: real time]
     #[arg(long, value_name = "EVENTS")]
     rate: Option<u64>,
-    /// The same seed makes the same sessions, ids included
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
+    /// The same seed makes the same sessions, ids included [default: another one each time]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How the made-up server does
+    #[arg(long, value_enum, default_value_t)]
+    profile: Server,
     /// run_id header of every record
     #[arg(long, value_name = "ID")]
     run_id: Option<String>,
@@ -60,17 +79,20 @@ pub fn run(args: &Args) -> Outcome {
     connect(&config.kafka, BROKER_TIMEOUT).map_err(check::failure)?;
     let mut writer = Writer::new(&config.kafka).map_err(check::broker_failure)?;
     let clock = SystemClock::new();
-    let now = clock.now();
-    let mut traffic = Traffic::new(args.profile(now));
+    // Sessions of an earlier call may still be open: the same ids again would end them.
+    let seed = args.seed.unwrap_or_else(|| clock.now().0.unsigned_abs());
+    let profile = args.profile(seed);
+    let start = profile.start;
+    let mut traffic = Traffic::new(profile);
     let progress = ProgressBar::no_length().with_style(
         ProgressStyle::with_template("{spinner} {human_pos} events  {per_sec}  {msg}").expect("a valid template"),
     );
     let started = clock.monotonic();
-    let pace = Pace { rate: args.rate, start: now, clock, started };
+    let pace = Pace { rate: args.rate, start, clock, started };
     let mut events = 0;
     while let Some(event) = traffic.next() {
         pace.wait_for(events, &event);
-        send(&mut writer, &config.topics.events, &event).map_err(check::broker_failure)?;
+        send(&mut writer, &config.topics.events, &event, clock.now()).map_err(check::broker_failure)?;
         events += 1;
         if events % 256 == 0 {
             progress.set_position(events);
@@ -81,7 +103,7 @@ pub fn run(args: &Args) -> Outcome {
     progress.finish_and_clear();
     let (counts, took) = (traffic.counts(), clock.monotonic().saturating_sub(started));
     println!(
-        "{} events of {} sessions, {}, in {:.1} s: {:.0} events/s to {}",
+        "{} events of {} sessions (--seed {seed}), {}, in {:.1} s: {:.0} events/s to {}",
         HumanCount(counts.events),
         HumanCount(counts.sessions),
         HumanBytes(counts.bytes),
@@ -96,26 +118,28 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 impl Args {
-    fn profile(&self, now: Timestamp) -> Profile {
+    fn profile(&self, seed: u64) -> Profile {
+        let profile = self.profile.profile();
         Profile {
-            seed: self.seed,
+            seed,
             sessions: self.sessions,
             concurrency: self.concurrency,
-            start: if self.rate.is_some() { now - HEAD_START } else { now },
             packet_ms: self.packet_ms..=self.packet_ms,
             payload_bytes: self.payload_bytes,
             run_id: self.run_id.clone(),
             tap: if self.server_events_only { Tap::ServerEvents } else { Tap::BothDirections },
-            ..Profile::default()
+            // At another pace than the traffic's own, timestamps are no clock to measure by.
+            client_clock: if self.rate.is_some() { Share::ALL } else { profile.client_clock },
+            ..profile
         }
     }
 }
 
-/// Writes one event as a record.
-pub fn send(writer: &mut Writer, topic: &str, event: &Event) -> Result<(), BrokerError> {
+/// Writes one event as a record with the timestamp `at`.
+pub fn send(writer: &mut Writer, topic: &str, event: &Event, at: Timestamp) -> Result<(), BrokerError> {
     let headers: Vec<(&str, Option<&[u8]>)> =
         event.headers.iter().map(|(name, value)| (name.as_str(), Some(value.as_bytes()))).collect();
-    writer.send(topic, Some(event.session.as_str().as_bytes()), &event.value, Some(event.at), &headers)
+    writer.send(topic, Some(event.session.as_str().as_bytes()), &event.value, Some(at), &headers)
 }
 
 /// When the next event may go.

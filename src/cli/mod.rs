@@ -53,14 +53,19 @@ enum Command {
     /// See it work without any set-up: an embedded broker, made-up traffic, the real pipeline
     Demo(demo::Args),
     /// Compute the bundles of a capture file with the service's own code
+    ///
+    /// Of the configuration the sections session, limits and run count.
     Replay(replay::Args),
     /// Build duplex_metrics.json from bundles
     Report(report::Args),
-    /// Check a configuration: every problem at once, else the effective configuration, secrets hidden
+    /// Check a configuration, and with --connect the cluster: every problem at once
     Check(check::Args),
     /// Look at the records that could not be read, and send them back once they can be
     DeadLetters(dead_letters::Args),
     /// Write made-up duplex traffic to the events topic
+    ///
+    /// Every record is stamped when it is sent. With --rate the client's receive times, of which the figures are made, keep
+    /// the traffic's own pace.
     Loadgen(loadgen::Args),
     /// Watch a running service in the terminal
     Top(top::Args),
@@ -89,15 +94,11 @@ fn any_path() -> impl TypedValueParser<Value = PathBuf> {
 
 impl ConfigArgs {
     fn load(&self) -> Outcome<Config> {
-        load(self.config.clone(), self.set.clone())
+        let bad = |problems: Problems| Code::BadConfiguration.because(problems);
+        let file = self.config.as_deref().filter(|path| !path.as_os_str().is_empty());
+        let inputs = Inputs::of_process(file, self.set.clone()).map_err(bad)?;
+        Config::load(&inputs).map_err(bad)
     }
-}
-
-fn load(path: Option<PathBuf>, flags: Vec<(String, String)>) -> Outcome<Config> {
-    let path = path.filter(|path| !path.as_os_str().is_empty());
-    let bad = |problems: Problems| Code::BadConfiguration.because(problems);
-    let inputs = Inputs::of_process(path.as_deref(), flags).map_err(bad)?;
-    Config::load(&inputs).map_err(bad)
 }
 
 /// Runs the command that the process was started with.
@@ -122,13 +123,13 @@ fn run(command: Command) -> Outcome {
         }
         Command::Demo(args) => demo::run(&args),
         Command::Replay(args) => {
-            let config = load(args.config.clone(), Vec::new())?;
+            let config = args.config.load()?;
             replay::run(&args, config.session, config.run)
         }
         Command::Report(args) => {
             let report = match &args.bundles {
                 Some(path) => report::of_file(path)?,
-                None => report::of_topic(&load(args.config.clone(), Vec::new())?)?,
+                None => report::of_topic(&args.config.load()?)?,
             };
             report::write(report, &args)
         }
@@ -141,13 +142,79 @@ fn run(command: Command) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::{fs, iter};
+
     use clap::CommandFactory;
 
     use super::*;
+    use crate::config::ConfigFile;
 
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// The README's examples in a language: of the shell each command on one line, without comments.
+    fn readme(language: &str) -> Vec<String> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let readme = fs::read_to_string(path).expect("the README is there");
+        let fence = format!("```{language}\n");
+        let blocks = readme.split(&fence).skip(1);
+        blocks.map(|block| block.split("```").next().unwrap_or_default().replace("\\\n", " ")).collect()
+    }
+
+    /// Those of a process without any configuration.
+    fn inputs() -> Inputs {
+        Inputs {
+            file: None,
+            environment: Vec::new(),
+            flags: Vec::new(),
+            host_name: Some("host".into()),
+            read_secret: |_| Ok("secret".into()),
+        }
+    }
+
+    #[test]
+    fn every_command_of_the_readme_parses_and_sets_keys_that_there_are() {
+        let mut seen = BTreeSet::new();
+        for line in readme("sh").iter().flat_map(|block| block.lines()) {
+            let words: Vec<_> = line.split(" #").next().unwrap_or_default().split_whitespace().collect();
+            // Variables may stand before the program.
+            let at = words.iter().position(|word| !word.contains('='));
+            let at = match at.map(|at| (at, words[at])) {
+                Some((at, "duplex-collector")) => at,
+                Some((_, "cargo")) if words[1] == "run" => {
+                    words.iter().position(|word| *word == "--").expect("a command")
+                }
+                _ => continue,
+            };
+            let words_of_it = iter::once("duplex-collector").chain(words[at + 1..].iter().copied());
+            let parsed = Cli::command().try_get_matches_from(words_of_it).unwrap_or_else(|e| panic!("{line}: {e}"));
+            seen.extend(parsed.subcommand_name().map(str::to_owned));
+            let variables = words[..at].iter().filter_map(|word| word.split_once('='));
+            let flags = words.windows(2).filter(|pair| pair[0] == "--set").map(|pair| pair[1]);
+            let inputs = Inputs {
+                environment: variables.map(|(name, value)| (name.into(), value.into())).collect(),
+                flags: flags.map(|flag| key_and_value(flag).expect("a key and a value")).collect(),
+                ..inputs()
+            };
+            Config::load(&inputs).unwrap_or_else(|problems| panic!("{line}: {problems}"));
+        }
+        let all: Vec<_> = Cli::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
+        assert!(all.iter().all(|name| seen.contains(name.as_str())), "{all:?} {seen:?}");
+    }
+
+    #[test]
+    fn every_configuration_of_the_readme_is_one() {
+        let blocks = readme("toml");
+        assert!(blocks.len() > 2);
+        for text in blocks {
+            let file = Some(ConfigFile { name: "README.md".into(), text: text.clone() });
+            let inputs = Inputs { file, ..inputs() };
+            Config::load(&inputs).unwrap_or_else(|problems| panic!("{text}: {problems}"));
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::capture::{Capture, CaptureError};
 use super::output::Output;
-use super::table;
+use super::{ConfigArgs, table};
 use crate::clock::SystemClock;
 use crate::collector::Settings;
 use crate::exit::{Code, Outcome};
@@ -47,9 +47,8 @@ pub struct Args {
     /// Session id of bare events that carry none
     #[arg(long, value_name = "ID")]
     pub session_id: Option<String>,
-    /// Take the sections session, stream_start, limits and run from this configuration; the environment goes over it
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub config: ConfigArgs,
 }
 
 /// A dead letter as a line of JSON.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
-use super::check;
 use super::output::Output;
+use super::{ConfigArgs, check};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::{Code, Outcome};
@@ -27,12 +27,11 @@ pub struct Args {
     /// File of bundles, one a line; `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub bundles: Option<PathBuf>,
-    /// Read the bundles topic of --config's cluster instead, up to its end
-    #[arg(long, requires = "config")]
+    /// Read the bundles topic of the configuration's cluster instead, up to its end
+    #[arg(long)]
     pub topic: bool,
-    /// Configuration of the cluster to read --topic from
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub config: ConfigArgs,
     /// Report to merge into: sessions whose split and sample_id come in again are replaced; a missing file is empty
     #[arg(long, value_name = "EXISTING")]
     pub merge: Option<PathBuf>,

@@ -17,6 +17,7 @@ pub fn distributions(run: &RunSummary) -> Table {
         ("stream RTF", "", Measure::StreamRtf),
         ("response TTFT", "ms", Measure::ResponseTtft),
         ("response TTFP", "ms", Measure::ResponseTtfp),
+        ("response RTF", "", Measure::ResponseRtf),
         ("client TTFT", "ms", Measure::ClientTtft),
         ("client TTFP", "ms", Measure::ClientTtfp),
     ] {

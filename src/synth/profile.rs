@@ -51,7 +51,7 @@ pub struct Profile {
     pub expired: Share,
     /// Of the sessions: the end comes while a response is under way.
     pub hang_ups: Share,
-    /// Of the sessions: audio comes slower than it plays (RTF over 1).
+    /// Of the sessions: the server is slow. Text comes late, and audio slower than it plays (RTF over 1).
     pub slow: Share,
     /// Of the sessions: stage metrics and the server's request metrics are on the wire.
     pub server_metrics: Share,
@@ -69,6 +69,7 @@ pub enum Tap {
 }
 
 impl Default for Profile {
+    /// A healthy server: within every objective of the status page, with the mishaps of any traffic.
     fn default() -> Self {
         Self {
             seed: 0,
@@ -84,12 +85,12 @@ impl Default for Profile {
             turns: 1..=6,
             barge_ins: Share::percent(15),
             listens_only: Share::percent(3),
-            errors: Share::percent(2),
+            errors: Share::percent(1),
             reconnects: Share::percent(5),
-            abandoned: Share::percent(2),
-            expired: Share::percent(4),
+            abandoned: Share::percent(1),
+            expired: Share::percent(1),
             hang_ups: Share::percent(4),
-            slow: Share::percent(6),
+            slow: Share::NONE,
             server_metrics: Share::percent(80),
             client_clock: Share::percent(90),
         }
@@ -97,6 +98,18 @@ impl Default for Profile {
 }
 
 impl Profile {
+    /// A server in trouble: most sessions are slow, and many break.
+    #[must_use]
+    pub fn degraded() -> Self {
+        Self {
+            errors: Share::percent(10),
+            abandoned: Share::percent(5),
+            expired: Share::percent(20),
+            slow: Share::percent(70),
+            ..Self::default()
+        }
+    }
+
     /// Shortest and longest audio packet, milliseconds, in that order.
     pub(super) fn packet_bounds_ms(&self) -> (u64, u64) {
         let bound = |ms: u32| u64::from(ms.clamp(MIN_PACKET_MS, MAX_PACKET_MS));
@@ -107,7 +120,79 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::Value;
+
+    use super::super::Traffic;
     use super::*;
+
+    /// Parts of what there is: of responses by the client's own times, and of sessions.
+    #[derive(Debug)]
+    struct Parts {
+        /// First text later than a second.
+        late_text: f64,
+        /// First audio later than two.
+        late_audio: f64,
+        /// Audio that came in more than nine tenths of the time that it plays.
+        behind: f64,
+        not_closed: f64,
+    }
+
+    #[derive(Default)]
+    struct Response {
+        first_text: Option<f64>,
+        first_audio: Option<f64>,
+        rtf: f64,
+    }
+
+    fn parts(profile: Profile) -> Parts {
+        let mut traffic = Traffic::new(Profile { client_clock: Share::ALL, payload_bytes: Some(1), ..profile });
+        let mut responses = BTreeMap::<String, (f64, Response)>::new();
+        for event in traffic.by_ref() {
+            let event: Value = serde_json::from_slice(&event.value).expect("an event is JSON");
+            let at = event["_client_received_at_s"].as_f64().expect("a receive time");
+            let Some(id) = event["response_id"].as_str() else { continue };
+            let kind = event["type"].as_str().expect("a type");
+            let (created, response) = responses.entry(id.to_owned()).or_insert((at, Response::default()));
+            let after = at - *created;
+            match kind {
+                "response.output_audio_transcript.delta" => drop(response.first_text.get_or_insert(after)),
+                "response.output_audio.delta" => {
+                    response.first_audio.get_or_insert(after);
+                    response.rtf = after * 1_000.0 / event["metadata"]["audio_duration_ms"].as_f64().expect("a length");
+                }
+                _ => {}
+            }
+        }
+        let of = |count: fn(&Response) -> bool| {
+            let count = responses.values().filter(|(_, response)| count(response)).count();
+            count as f64 / responses.len() as f64
+        };
+        let counts = traffic.counts();
+        Parts {
+            late_text: of(|response| response.first_text.is_some_and(|after| after > 1.0)),
+            late_audio: of(|response| response.first_audio.is_some_and(|after| after > 2.0)),
+            behind: of(|response| response.rtf > 0.9),
+            not_closed: (counts.expired + counts.abandoned) as f64 / counts.sessions as f64,
+        }
+    }
+
+    /// What the status page and the alerts call healthy, with room to spare: they look at a few sessions at a time.
+    #[test]
+    fn the_default_server_is_healthy_and_a_degraded_one_is_slow_behind_and_breaks() {
+        let of = |profile: Profile| parts(Profile { sessions: 300, packet_ms: 200..=200, ..profile });
+        let Parts { late_text, late_audio, behind, not_closed } = of(Profile::default());
+        assert!(
+            late_text < 0.01 && late_audio < 0.005 && behind < 0.005 && not_closed < 0.04,
+            "{late_text} {late_audio} {behind} {not_closed}"
+        );
+        let Parts { late_text, late_audio, behind, not_closed } = of(Profile::degraded());
+        assert!(
+            late_text > 0.4 && late_audio > 0.1 && behind > 0.5 && not_closed > 0.15,
+            "{late_text} {late_audio} {behind} {not_closed}"
+        );
+    }
 
     #[test]
     fn packet_bounds_are_ordered_and_within_limits() {

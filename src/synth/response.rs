@@ -4,11 +4,13 @@
 
 use super::random::Random;
 
-const FIRST_TEXT_US: u64 = 250_000;
-const TEXT_TO_AUDIO_US: u64 = 140_000;
+const FIRST_TEXT_US: u64 = 180_000;
+const TEXT_TO_AUDIO_US: u64 = 120_000;
 const SPEECH_US: u64 = 3_500_000;
 const LONGEST_SPEECH_US: u64 = 20_000_000;
 const TOKEN_US: u64 = 11_000;
+/// How much longer a slow server takes.
+const SLOWDOWN: u64 = 8;
 /// Two events of one burst lie this far apart.
 pub(super) const BURST_US: u64 = 20;
 
@@ -30,6 +32,8 @@ pub(super) struct Response {
     pub created_at: u64,
     pub first_text_at: u64,
     pub packets: Vec<Packet>,
+    /// Packets that come before anything cuts it short.
+    pub shortest: usize,
     pub latencies: Latencies,
 }
 
@@ -52,20 +56,27 @@ impl Response {
     /// A response to what was committed at `committed_at`.
     pub(super) fn draw(random: &mut Random, committed_at: u64, packet_ms: (u64, u64), slow: bool) -> Self {
         let queued_us = random.latency_us(60_000);
-        let load = if slow { 3 } else { 2 };
-        let text_us = random.latency_us(FIRST_TEXT_US * load / 2);
-        let audio_us = text_us + random.latency_us(TEXT_TO_AUDIO_US * load / 2);
+        let load = if slow { SLOWDOWN } else { 1 };
+        let text_us = random.latency_us(FIRST_TEXT_US * load);
+        let audio_us = text_us + random.latency_us(TEXT_TO_AUDIO_US * load);
         let created_at = committed_at + queued_us;
         let speech_us = random.latency_us(SPEECH_US).clamp(600_000, LONGEST_SPEECH_US);
-        let rtf_permille = if slow { random.between(1_050, 1_800) } else { random.between(300, 900) };
+        let (speech_us, rtf_permille) = if slow {
+            (speech_us, random.between(1_050, 1_800))
+        } else {
+            // Shorter speech could not make up for its own latency.
+            (speech_us.max(2 * audio_us), random.between(250, 750))
+        };
+        let packets = packets(random, created_at, created_at + audio_us, speech_us, packet_ms, rtf_permille);
         Self {
             created_at,
             first_text_at: created_at + text_us,
-            packets: packets(random, created_at, created_at + audio_us, speech_us, packet_ms, rtf_permille),
+            shortest: if slow { 1 } else { well_ahead(&packets, created_at) },
+            packets,
             latencies: Latencies {
                 ttft_us: queued_us + text_us,
                 ttfp_us: queued_us + audio_us,
-                tpot_us: random.latency_us(TOKEN_US * load / 2),
+                tpot_us: random.latency_us(TOKEN_US * load),
             },
         }
     }
@@ -103,6 +114,18 @@ fn packets(
     packets
 }
 
+/// Packets from which on all that came plays for longer than it took to come: who breaks in has heard that much.
+fn well_ahead(packets: &[Packet], created_at: u64) -> usize {
+    let (mut audio_us, mut shortest) = (0, 1);
+    for (nth, packet) in packets.iter().enumerate() {
+        audio_us += u64::from(packet.audio_ms) * 1_000;
+        if packet.at - created_at > audio_us * 4 / 5 {
+            shortest = (nth + 2).min(packets.len());
+        }
+    }
+    shortest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,17 +135,24 @@ mod tests {
         (0..500).map(|_| Response::draw(&mut random, 1_000_000, (200, 1_000), slow)).collect()
     }
 
-    fn rtf(response: &Response) -> f64 {
-        let speech_ms: u32 = response.packets.iter().map(|packet| packet.audio_ms).sum();
-        let last_at = response.packets.last().expect("speech is never empty").at;
+    /// RTF of a response of which so many packets come.
+    fn rtf(response: &Response, packets: usize) -> f64 {
+        let packets = &response.packets[..packets];
+        let speech_ms: u32 = packets.iter().map(|packet| packet.audio_ms).sum();
+        let last_at = packets.last().expect("speech is never empty").at;
         (last_at - response.created_at) as f64 / 1_000.0 / f64::from(speech_ms)
     }
 
     #[test]
-    fn audio_comes_faster_than_it_plays_unless_the_session_is_slow() {
-        let share = |slow: bool| drawn(slow).iter().filter(|response| rtf(response) > 1.0).count();
-        assert!(share(false) < 25, "{}", share(false));
-        assert!(share(true) > 490, "{}", share(true));
+    fn audio_comes_faster_than_it_plays_wherever_it_is_cut_unless_the_session_is_slow() {
+        for response in drawn(false) {
+            for packets in response.shortest..=response.packets.len() {
+                assert!(rtf(&response, packets) < 0.9, "{packets} packets of {response:?}");
+            }
+        }
+        let slow = drawn(true);
+        assert!(slow.iter().all(|response| rtf(response, response.packets.len()) > 1.0));
+        assert!(slow.iter().all(|response| response.shortest == 1));
     }
 
     #[test]

@@ -183,26 +183,30 @@ impl Script {
         self.push(response.first_text_at, Step::Text);
         let delivered = match outcome {
             Outcome::Completed => response.packets.len(),
-            Outcome::Failed => self.random.between(0, response.packets.len() as u64) as usize,
+            Outcome::Failed => match self.random.between(0, response.packets.len() as u64) as usize {
+                packets if packets < response.shortest => 0,
+                packets => packets,
+            },
             Outcome::Incomplete | Outcome::BargedIn | Outcome::Unfinished => {
-                self.random.between(1, response.packets.len() as u64) as usize
+                self.random.between(response.shortest as u64, response.packets.len() as u64) as usize
             }
         };
         let mut playback = Playback::default();
         let mut ended_at = response.first_text_at;
-        // How much later everything comes because of a lost connection.
-        let mut delay_us = 0;
+        // The server goes on while the connection is lost: what it held comes at once afterwards.
+        let mut not_before = 0;
         for (nth, packet) in response.packets[..delivered].iter().enumerate() {
-            let at = packet.at + delay_us;
+            let at = packet.at.max(not_before);
             self.push(at, Step::Audio { audio_ms: packet.audio_ms });
             playback.add(at, packet.audio_ms);
             ended_at = at;
+            not_before = at + 3 * BURST_US;
             if nth + 1 < delivered {
                 self.push(at + BURST_US, Step::Text);
             }
             if reconnects && nth == 0 {
                 ended_at = self.write_reconnect(at + BURST_US);
-                delay_us = ended_at - at;
+                not_before = ended_at;
             }
         }
         self.write_outcome(outcome, ended_at + BURST_US, &playback);

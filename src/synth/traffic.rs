@@ -23,7 +23,7 @@ const ARRIVAL_STREAM: u64 = u64::MAX - 1;
 pub struct Event {
     /// The record's key.
     pub session: SessionId,
-    /// Receive time, and the record's timestamp.
+    /// Receive time, by the traffic's own pace.
     pub at: Timestamp,
     /// One JSON object.
     pub value: Vec<u8>,
@@ -227,7 +227,7 @@ mod tests {
                 hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
             }
         }
-        assert_eq!(format!("{hash:016x}"), "15d69523e1b056c2");
+        assert_eq!(format!("{hash:016x}"), "c1a48f5ed49583ea");
     }
 
     #[test]

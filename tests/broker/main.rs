@@ -9,6 +9,7 @@ mod dead_letters;
 mod expected;
 mod headers;
 mod instances;
+mod loadgen;
 mod many;
 mod offsets;
 mod operator;

@@ -162,7 +162,7 @@ fn markers_in_all_that_is_private_are_nowhere_at_the_most_verbose_level() {
     let output = command.arg(&capture).arg("--dead-letters").arg(&lines).output().expect("replay can be run");
     assert_unmarked("replay", &[output.stdout, output.stderr].concat());
     assert_unmarked("dead letters of replay", &fs::read(lines).expect("a file"));
-    let check = deployment.command("check").output().expect("check can be run");
+    let check = deployment.command("check").arg("--show-config").output().expect("check can be run");
     assert!(String::from_utf8_lossy(&check.stdout).contains("sasl.password"), "the secret is not configured");
     assert_unmarked("check", &[check.stdout, check.stderr].concat());
 }

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::duplex;
 
@@ -61,13 +63,16 @@ fn row(output: &[String], name: &str) -> Vec<f64> {
 }
 
 fn gauge(metrics: &str, name: &str) -> f64 {
-    let series = format!(r#"{name}{{model="all",run="demo",window="all"}} "#);
-    let line = metrics.lines().find_map(|line| line.strip_prefix(&series)).unwrap_or_else(|| panic!("no {name}"));
+    series(metrics, &format!(r#"{name}{{model="all",run="demo",window="all"}} "#))
+}
+
+fn series(metrics: &str, series: &str) -> f64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(series)).unwrap_or_else(|| panic!("no {series}"));
     line.parse().expect("a number")
 }
 
 #[test]
-fn the_demo_shows_the_same_numbers_in_its_table_and_on_its_metrics() {
+fn the_demo_shows_healthy_live_traffic_with_the_same_numbers_in_its_table_and_on_its_metrics() {
     let mut demo = Demo::start(&["--sessions", "40", "--seed", "7", "--keep-running"]);
     let head = demo.read_until("/metrics");
     assert!(head.iter().any(|line| line.starts_with("  status   http://")), "{}", head.join("\n"));
@@ -80,6 +85,7 @@ fn the_demo_shows_the_same_numbers_in_its_table_and_on_its_metrics() {
         ("stream TTFT", "duplex_stream_ttft_seconds", -3),
         ("stream TTFP", "duplex_stream_ttfp_seconds", -3),
         ("stream RTF", "duplex_stream_rtf", 0),
+        ("response RTF", "duplex_response_rtf", 0),
     ] {
         let shown = row(&output, name);
         let samples = gauge(&metrics, &format!("{}_samples", gauges.trim_end_matches("_seconds")));
@@ -91,6 +97,18 @@ fn the_demo_shows_the_same_numbers_in_its_table_and_on_its_metrics() {
     }
     assert!(get(&address, "/report").contains("\"sessions\":40"));
     assert!(get(&address, "/readyz").starts_with("HTTP/1.1 200"));
+    // What is shown is of now, and healthy.
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
+    let age_s = now_s - series(&metrics, r#"duplex_run_last_event_timestamp_seconds{run="demo"} "#);
+    assert!((-1.0..60.0).contains(&age_s), "the last event was {age_s} s ago");
+    let [ttft, ttfp, rtf] = ["response TTFT", "response TTFP", "response RTF"].map(|name| row(&output, name)[3]);
+    assert!(ttft < 1_000.0 && ttfp < 2_000.0 && rtf < 0.9, "p99 of {ttft} ms, {ttfp} ms, {rtf}");
+    // And it goes on.
+    let until = Instant::now() + Duration::from_secs(120);
+    while gauge(&get(&address, "/metrics"), "duplex_run_sessions") <= 40.0 {
+        assert!(Instant::now() < until, "no further session has finished");
+        thread::sleep(Duration::from_millis(500));
+    }
     demo.terminate();
     assert_eq!(demo.child.wait().expect("ends").code(), Some(0));
 }

@@ -58,9 +58,42 @@ fn check_shows_every_problem_at_once_and_exits_78() {
 }
 
 #[test]
+fn every_command_that_has_a_configuration_takes_the_file_that_duplex_config_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("bad.toml");
+    std::fs::write(&file, "[worker]\ncuont = 2\n").expect("writes");
+    let capture = golden("wire.jsonl");
+    let capture = capture.to_str().expect("UTF-8");
+    for arguments in [
+        &["run"][..],
+        &["check"],
+        &["loadgen"],
+        &["replay", capture],
+        &["report", "--topic", "-o", "-"],
+        &["dead-letters", "list"],
+        &["dead-letters", "show", "0:0"],
+        &["dead-letters", "redrive", "--all"],
+    ] {
+        let output = duplex().args(arguments).env("DUPLEX_CONFIG", &file).output().expect("the binary starts");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(78), "{arguments:?}: {said}");
+        assert!(said.contains("bad.toml") && said.contains("worker.cuont"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn check_says_what_it_found_and_shows_the_configuration_only_when_asked() {
+    let output = run(&["check"]);
+    assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), "the configuration is fine\n".into()));
+    let output = run(&["check", "--show-config"]);
+    assert_eq!(text(&output.stderr), "the configuration is fine\n");
+    assert!(text(&output.stdout).starts_with("[kafka]\n"), "{}", text(&output.stdout));
+}
+
+#[test]
 fn check_shows_the_effective_configuration_without_secrets() {
     let output = duplex()
-        .args(["check", "--set", "worker.count=3"])
+        .args(["check", "--show-config", "--set", "worker.count=3"])
         .env("DUPLEX_KAFKA__PROPERTIES__SASL_PASSWORD", "hunter2")
         .env("DUPLEX_KAFKA__PROPERTIES__SASL_USERNAME", "collector")
         .output()

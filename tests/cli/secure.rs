@@ -199,7 +199,7 @@ fn a_bad_web_config_is_a_configuration_error_for_check_and_run() {
         assert!(said.contains("unknown key `tls_server_config.key_fil`"), "{command}: {said}");
     }
     let good = folder.with_tls("");
-    let output = run(&["check", "--set", &format!("admin.web_config={}", good.display())]);
+    let output = run(&["check", "--show-config", "--set", &format!("admin.web_config={}", good.display())]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).contains(&format!("web_config = \"{}\"", good.display())));
 }

@@ -33,7 +33,7 @@ fn traffic(seed: u64) -> Vec<Event> {
         payload_bytes: Some(48),
         reconnects: Share::percent(40),
         abandoned: Share::percent(20),
-        errors: Share::percent(30),
+        errors: Share::percent(60),
         slow: Share::percent(40),
         barge_ins: Share::percent(40),
         client_clock: Share::percent(70),

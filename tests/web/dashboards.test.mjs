@@ -180,3 +180,21 @@ for (const [name, dashboard] of dashboards) {
     }
   });
 }
+
+test('traffic.json: the first run to choose, so the one it opens at, is the one whose last event is latest', () => {
+  const { query, regex, sort, current } = dashboards
+    .get('traffic.json')
+    .templating.list.find((variable) => variable.name === 'run');
+  const latest = 'max by (run) (last_over_time(duplex_run_last_event_timestamp_seconds[$__range]))';
+  assert.equal(query.query, `query_result(sort_desc(${latest}))`);
+  // Neither another order nor a run of old.
+  assert.deepEqual([sort, current], [0, undefined]);
+  // What Grafana makes of the answer, and what it keeps of that.
+  const runs = ['b', 'a', 'a "quoted"} 1 2', 'a, b'];
+  const texts = runs.map((run, nth) => `{run="${run}"} ${1796100650.123 - nth} 1796100660000`);
+  const [, pattern] = regex.match(/^\/(.*)\/$/);
+  assert.deepEqual(
+    texts.map((text) => text.match(new RegExp(pattern))?.[1]),
+    runs,
+  );
+});

@@ -16,7 +16,7 @@ const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.
 /** The real program, which makes its own traffic for 20 s and serves until it is stopped. */
 export class Demo {
   static async start() {
-    const child = spawn(path.join(target, 'release/duplex-collector'), ['demo', '--keep-running', '--no-open'], {
+    const child = spawn(path.join(target, 'release/duplex-collector'), ['demo', '--keep-running', '--live=0', '--no-open'], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const demo = new Demo();
