@@ -67,8 +67,8 @@ async fn metrics(extract::State((state, shared)): extract::State<(State, Shared)
     off_thread(move || {
         shared.answer(&headers, &*state.clock, || {
             let (summaries, not_shown) = {
-                let mut runs = lock(&state.runs);
-                (runs.summaries(), runs.runs_not_shown())
+                let (mut runs, now) = (lock(&state.runs), state.clock.now());
+                (runs.summaries(now), runs.runs_not_shown(now))
             };
             state.metrics.set_runs(summaries, not_shown);
             state.metrics.set_health(&state.health, state.clock.monotonic());
@@ -102,9 +102,9 @@ async fn report(
     headers: HeaderMap,
 ) -> Response {
     off_thread(move || match query.run {
-        Some(run) => Json(Report::of(&mut lock(&state.runs), Some(&run))).into_response(),
+        Some(run) => Json(Report::of(&mut lock(&state.runs), Some(&run), state.clock.now())).into_response(),
         None => shared.answer(&headers, &*state.clock, || {
-            let report = Report::of(&mut lock(&state.runs), None);
+            let report = Report::of(&mut lock(&state.runs), None, state.clock.now());
             serde_json::to_vec(&report).expect("figures can be written")
         }),
     })
@@ -120,18 +120,18 @@ struct Report {
 
 impl Report {
     /// All runs, or the one asked for; none when it is not shown.
-    fn of(view: &mut RunView, asked: Option<&str>) -> Self {
+    fn of(view: &mut RunView, asked: Option<&str>, now: Timestamp) -> Self {
         let runs = match asked {
-            Some(run) => view.summary(run).into_iter().collect(),
-            None => view.summaries(),
+            Some(run) => view.summary(run, now).into_iter().collect(),
+            None => view.summaries(now),
         };
-        Self { runs, runs_not_shown: view.runs_not_shown() }
+        Self { runs, runs_not_shown: view.runs_not_shown(now) }
     }
 }
 
 async fn status(extract::State(state): extract::State<State>, Query(query): Query<StatusQuery>) -> Response {
     off_thread(move || {
-        let run = lock(&state.runs).status(&query);
+        let run = lock(&state.runs).status(&query, state.clock.now());
         let replica = state.metrics.status(&state.health, state.clock.monotonic());
         Json(Status { version: Version::BUILT.version, now_ms: state.clock.now(), replica, run }).into_response()
     })
@@ -227,7 +227,7 @@ pub(super) mod tests {
                 "request_metrics": [{}, {}], "session_metrics": {"stream_ttft_ms": 250.5},
                 "session": {"run_id": run_id, "model": "m", "end_reason": "closed", "last_event_ms": 7},
             });
-            view.observe(bundle.to_string().as_bytes(), Timestamp(7));
+            view.observe(bundle.to_string().as_bytes(), Timestamp(7), Timestamp(7));
         }
         view
     }
@@ -328,7 +328,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn a_scrape_drops_the_gauges_of_runs_that_left() {
         let state = state();
-        state.metrics.set_runs(view(&["gone"]).summaries(), None);
+        state.metrics.set_runs(view(&["gone"]).summaries(Timestamp(7)), None);
         let (_, body) = ask(&state, "GET /metrics").await;
         assert!(body.contains("\nduplex_records_total 0\n"), "{body}");
         assert!(!body.contains("gone"), "{body}");
@@ -350,7 +350,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_report_has_all_runs_or_the_one_asked_for() {
-        let json = |asked| serde_json::to_value(Report::of(&mut view(&["a", "b"]), asked)).unwrap();
+        let json = |asked| serde_json::to_value(Report::of(&mut view(&["a", "b"]), asked, Timestamp(7))).unwrap();
         assert_eq!(json(None)["runs"].as_array().map(Vec::len), Some(2));
         let ttft = serde_json::json!(
             {"count": 1, "mean": 250.5, "p50": 250.5, "p90": 250.5, "p99": 250.5, "max": 250.5, "approximate": false}
@@ -358,6 +358,7 @@ pub(super) mod tests {
         let part = |model| {
             serde_json::json!({
                 "model": model, "window": "all", "sessions": 1, "sessions_by_end_reason": {"closed": 1},
+                "sessions_by_stream_start": {}, "sessions_truncated": 0, "sessions_of_several_clocks": 0,
                 "responses": 2, "approximate": false, "figures": {"duplex_stream_ttft_ms": ttft},
             })
         };

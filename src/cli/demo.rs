@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Outcome {
         .context("the pipeline's thread can't be started")?;
     let summary = move || {
         let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.summaries().into_iter().next()
+        runs.summaries(SystemClock::new().now()).into_iter().next()
     };
     let played = play(args, &mut writer, &events_topic, &shutdown, &summary);
     drop(writer);

@@ -237,9 +237,9 @@ mod tests {
                 "request_metrics": [], "session_metrics": {"stream_ttft_ms": ttft},
                 "session": {"run_id": run, "model": model, "end_reason": "closed", "last_event_ms": DAY},
             });
-            view.observe(bundle.to_string().as_bytes(), Timestamp(DAY));
+            view.observe(bundle.to_string().as_bytes(), Timestamp(DAY), Timestamp(DAY));
         }
-        view.summaries()
+        view.summaries(Timestamp(DAY))
     }
 
     fn series(metrics: &Metrics, of: &str) -> Vec<String> {
