@@ -18,7 +18,7 @@ use tracing::error;
 use super::page;
 use super::shared::Shared;
 use crate::metrics::{self, Health, Metrics, Probe, ReplicaStatus};
-use crate::report::{RunStatus, RunSummary, RunView, StatusQuery};
+use crate::report::{RunStatus, RunSummary, RunView, StatusQuery, Verdict};
 use crate::time::{Clock, Timestamp};
 
 /// What the server reads from.
@@ -131,9 +131,11 @@ impl Report {
 
 async fn status(extract::State(state): extract::State<State>, Query(query): Query<StatusQuery>) -> Response {
     off_thread(move || {
-        let run = lock(&state.runs).status(&query, state.clock.now());
-        let replica = state.metrics.status(&state.health, state.clock.monotonic());
-        Json(Status { version: Version::BUILT.version, now_ms: state.clock.now(), replica, run }).into_response()
+        let now_ms = state.clock.now();
+        let run = lock(&state.runs).status(&query, now_ms);
+        let replica = state.metrics.status(&state.health, state.clock.monotonic(), now_ms);
+        let verdict = Verdict::on(&run, &replica.judged(), now_ms);
+        Json(Status { version: Version::BUILT.version, now_ms, verdict, replica, run }).into_response()
     })
     .await
 }
@@ -143,6 +145,7 @@ async fn status(extract::State(state): extract::State<State>, Query(query): Quer
 struct Status {
     version: &'static str,
     now_ms: Timestamp,
+    verdict: Verdict,
     #[serde(flatten)]
     replica: ReplicaStatus,
     #[serde(flatten)]
@@ -346,6 +349,15 @@ pub(super) mod tests {
     async fn a_report_without_bundles_has_no_runs() {
         assert_eq!(ask(&state(), "GET /report").await.1, r#"{"runs":[],"runs_not_shown":0}"#);
         assert_eq!(ask(&state(), "GET /report?run=a%20b").await.1, r#"{"runs":[],"runs_not_shown":0}"#);
+    }
+
+    #[tokio::test]
+    async fn the_status_has_the_verdict_on_what_it_shows() {
+        let status: serde_json::Value = serde_json::from_str(&ask(&state(), "GET /status").await.1).unwrap();
+        let (verdict, recent) = (&status["verdict"], &status["recent"]);
+        assert_eq!(verdict["headline"], "This replica is not ready, no traffic yet");
+        assert_eq!((&verdict["state"], &verdict["checks"][0]["value"]), (&"bad".into(), &"not ready".into()));
+        assert_eq!(recent["events_of_no_duplex_protocol"], 0);
     }
 
     #[test]

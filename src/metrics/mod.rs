@@ -8,6 +8,7 @@ mod health;
 mod labels;
 mod observer;
 mod process;
+mod recent;
 mod registry;
 mod run_gauges;
 mod session_counts;

@@ -1,0 +1,403 @@
+//! The verdict on a run: whether all is well, and if not, what is wrong. Decided here alone; the status page and `top` draw
+//! it.
+//!
+//! What is judged of the run comes from the bundles, so it is the same on every replica. What one process alone knows comes as
+//! [`Replica`], and is said to be of this replica.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::measure::Measure;
+use super::run_view::ALL;
+use super::status::{PartStatus, RunStatus};
+use super::summary::{Part, RunSummary};
+use crate::collector::EndReason;
+use crate::numeric::{grouped, significant};
+use crate::time::Timestamp;
+
+// Where healthy ends. Those that deploy/prometheus/alerts.yml has too are the same there, which a test holds.
+const TTFT_MS: f64 = 1_000.0;
+/// Of responses, over [`TTFT_MS`].
+const SLOW_SHARE: f64 = 0.05;
+/// p99 of responses.
+const TTFP_MS: f64 = 2_000.0;
+/// p99 of responses.
+const RTF: f64 = 1.0;
+/// Of sessions, with another end reason than `closed`.
+const NOT_CLOSED_SHARE: f64 = 0.05;
+/// Of sessions, with times of clocks that do not fit together.
+const SEVERAL_CLOCKS_SHARE: f64 = 0.01;
+/// Of records.
+const DEAD_LETTER_SHARE: f64 = 0.01;
+const LAG_SECONDS: f64 = 60.0;
+/// How long sessions may be open and read without one that finishes.
+const NONE_FINISHES: Duration = Duration::from_secs(30 * 60);
+/// How long the bundles topic may be out of reach.
+const STALE: Duration = Duration::from_secs(30);
+/// A share or a quantile of fewer samples says nothing.
+const MIN_SAMPLES: u64 = 30;
+
+/// Over how long a process counts what it has [read lately](Recent).
+pub const RECENT: Duration = Duration::from_secs(300);
+
+/// What one process knows of itself.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Replica {
+    pub live: bool,
+    pub ready: bool,
+    /// `None` while they are not known.
+    pub sessions_open: Option<f64>,
+    pub lag_seconds: Option<f64>,
+    pub recent: Recent,
+}
+
+/// What a process has read and committed in the last [`RECENT`], unless said otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Recent {
+    pub records: u64,
+    pub dead_letters: u64,
+    /// Of types that the duplex protocol has.
+    pub events: u64,
+    /// Of spellings that are known and not supported.
+    pub events_unsupported: u64,
+    /// Of other types, since the process began; 0 once there was any that the protocol has, supported or not.
+    pub events_of_no_duplex_protocol: u64,
+    /// For how long events have been read without a session that finished.
+    pub none_finished_ms: u64,
+}
+
+/// How something stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Good,
+    Bad,
+    Unknown,
+}
+
+/// Whether all is well.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Verdict {
+    pub state: State,
+    pub headline: String,
+    pub checks: Vec<Check>,
+    /// What the figures rest on, and what would make them better; a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One thing that is looked at.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Check {
+    pub name: &'static str,
+    pub title: &'static str,
+    pub state: State,
+    /// What was found.
+    pub value: String,
+    /// What it should be.
+    pub objective: String,
+    /// The limit of a measure that is plotted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plotted: Option<PlottedLimit>,
+    /// What the headline says of it.
+    #[serde(skip)]
+    wrong: String,
+}
+
+/// A limit to draw into the plot of a measure, in the measure's unit.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct PlottedLimit {
+    pub measure: &'static str,
+    pub limit: f64,
+}
+
+impl Verdict {
+    /// The verdict on what `status` shows, at `now`.
+    #[must_use]
+    pub fn on(status: &RunStatus, replica: &Replica, now: Timestamp) -> Self {
+        let view = status.view.as_ref();
+        let part = status.run.as_ref().zip(view).and_then(|(run, view)| run.part(&view.model, &view.window));
+        let lull = Lull::of(status, replica);
+        let checks = vec![
+            of_replica(replica),
+            of_traffic(status, replica, lull.as_ref()),
+            of_ttft(view),
+            of_quantile("ttfp", "First audio (TTFP)", part, Measure::ResponseTtfp, TTFP_MS, " ms", "slow first audio"),
+            of_quantile("rtf", "Real time (RTF)", part, Measure::ResponseRtf, RTF, "", "slower than real time"),
+            of_ends(part),
+            of_figures(part),
+            of_dead_letters(&replica.recent),
+            of_events(&replica.recent),
+            of_lag(replica),
+            of_reading(status, now),
+        ];
+        let is_judged = checks.iter().any(|check| check.plotted.is_some() && check.state == State::Good);
+        let wrong: Vec<&str> =
+            checks.iter().filter(|check| check.state == State::Bad).map(|check| check.wrong.as_str()).collect();
+        let lull = lull.map(|lull| lull.headline);
+        let (state, headline) = match (wrong.is_empty(), lull) {
+            (false, lull) => {
+                (State::Bad, wrong.into_iter().map(str::to_owned).chain(lull).collect::<Vec<_>>().join(", "))
+            }
+            (true, Some(lull)) => (State::Unknown, lull),
+            (true, None) if is_judged => (State::Good, "healthy".into()),
+            (true, None) => (State::Unknown, "too few responses to judge".into()),
+        };
+        Self { state, headline: capitalised(&headline), checks, notes: part.map(notes_on).unwrap_or_default() }
+    }
+}
+
+/// Nothing has finished for longer than the shortest window.
+struct Lull {
+    headline: String,
+    value: String,
+}
+
+impl Lull {
+    fn of(status: &RunStatus, replica: &Replica) -> Option<Self> {
+        let open = replica.sessions_open.filter(|open| *open > 0.0 && replica.recent.events > 0);
+        let told = |headline: String, value: String| {
+            let open = open.map(|open| format!("; {} open here", grouped(open as u64))).unwrap_or_default();
+            Some(Self { headline, value: value + &open })
+        };
+        let Some(run) = &status.run else {
+            return match (status.complete, status.runs.is_empty()) {
+                (false, _) => told("the bundles topic is being read".into(), "not known yet".into()),
+                (true, false) => told("no figures of this run".into(), "this run is not shown".into()),
+                (true, true) if open.is_some() => {
+                    told("no session has finished yet".into(), "no session has finished yet".into())
+                }
+                (true, true) => told("no traffic yet".into(), "none yet".into()),
+            };
+        };
+        let model = status.view.as_ref().map_or(ALL, |view| &view.model);
+        // Without windows there is no telling.
+        if status.windows.first().is_none_or(|shortest| run.part(model, shortest).is_some()) {
+            return None;
+        }
+        let since = run.last_event.map_or("the start of the run".into(), Timestamp::utc);
+        match open {
+            Some(_) => told(format!("no session has finished since {since}"), format!("none finished since {since}")),
+            None => told(format!("no traffic since {since}"), format!("none since {since}")),
+        }
+    }
+}
+
+fn check(name: &'static str, title: &'static str, objective: impl Into<String>) -> Check {
+    let (state, objective) = (State::Unknown, objective.into());
+    Check { name, title, state, value: "no sample yet".into(), objective, plotted: None, wrong: String::new() }
+}
+
+impl Check {
+    fn found(self, value: impl Into<String>, is_bad: bool, wrong: impl Into<String>) -> Self {
+        let state = if is_bad { State::Bad } else { State::Good };
+        Self { state, value: value.into(), wrong: wrong.into(), ..self }
+    }
+
+    fn not_known(self, value: impl Into<String>) -> Self {
+        Self { value: value.into(), ..self }
+    }
+
+    fn plotted(self, measure: Measure, limit: f64) -> Self {
+        Self { plotted: Some(PlottedLimit { measure: measure.name(), limit }), ..self }
+    }
+}
+
+fn of_replica(replica: &Replica) -> Check {
+    let (value, wrong) = match (replica.live, replica.ready) {
+        (true, true) => ("live, ready", ""),
+        (true, false) => ("not ready", "this replica is not ready"),
+        (false, _) => ("not live", "this replica is not live"),
+    };
+    check("replica", "This replica", "live and ready").found(value, !wrong.is_empty(), wrong)
+}
+
+fn of_traffic(status: &RunStatus, replica: &Replica, lull: Option<&Lull>) -> Check {
+    let check = check("traffic", "Traffic", "sessions finish");
+    let (open, recent) = (replica.sessions_open.unwrap_or_default(), replica.recent);
+    let silent = Duration::from_millis(recent.none_finished_ms);
+    if open > 0.0 && recent.events > 0 && silent >= NONE_FINISHES {
+        let value = format!("{} open here, none finished for {} min", grouped(open as u64), silent.as_secs() / 60);
+        return check.found(value, true, "sessions are open but none finishes");
+    }
+    match (lull, status.run.as_ref().and_then(|run| run.last_event)) {
+        (Some(lull), _) => check.not_known(lull.value.as_str()),
+        (None, Some(last)) => check.found(format!("last event {}", last.utc()), false, ""),
+        (None, None) => check,
+    }
+}
+
+fn of_ttft(view: Option<&PartStatus>) -> Check {
+    let check = check("ttft", "First text (TTFT)", format!("at most {} of responses", percent(SLOW_SHARE)))
+        .plotted(Measure::ResponseTtft, TTFT_MS);
+    let Some(bins) = view.and_then(|view| view.shapes.get(Measure::ResponseTtft.name())) else { return check };
+    let all: u64 = bins.iter().map(|bin| bin.count).sum();
+    // A bin begins at the limit, which is a power of ten, but for rounding.
+    let slow: u64 = bins.iter().filter(|bin| bin.from > 0.999 * TTFT_MS).map(|bin| bin.count).sum();
+    if all < MIN_SAMPLES {
+        return check.not_known(format!("{all} of {MIN_SAMPLES} responses"));
+    }
+    let share = slow as f64 / all as f64;
+    check.found(
+        format!("{} over {} ms", percent(share), grouped(TTFT_MS as u64)),
+        share > SLOW_SHARE,
+        "slow first text",
+    )
+}
+
+fn of_quantile(
+    name: &'static str,
+    title: &'static str,
+    part: Option<&Part>,
+    measure: Measure,
+    limit: f64,
+    unit: &str,
+    wrong: &str,
+) -> Check {
+    let check = check(name, title, format!("at most {}{unit}", grouped(limit as u64))).plotted(measure, limit);
+    match part.and_then(|part| part.figures.get(&measure)) {
+        None => check,
+        Some(figures) if (figures.count as u64) < MIN_SAMPLES => {
+            check.not_known(format!("{} of {MIN_SAMPLES} responses", figures.count))
+        }
+        Some(figures) => check.found(format!("p99 {}{unit}", significant(figures.p99)), figures.p99 > limit, wrong),
+    }
+}
+
+fn of_ends(part: Option<&Part>) -> Check {
+    let check = check("ends", "Session ends", format!("at most {}", percent(NOT_CLOSED_SHARE)));
+    match part {
+        None => check,
+        Some(part) if part.sessions < MIN_SAMPLES => {
+            check.not_known(format!("{} of {MIN_SAMPLES} sessions", part.sessions))
+        }
+        Some(part) => {
+            let closed = part.sessions_by_end_reason.get(&EndReason::Closed).copied().unwrap_or_default();
+            let share = (part.sessions - closed) as f64 / part.sessions as f64;
+            check.found(format!("{} not closed", percent(share)), share > NOT_CLOSED_SHARE, "broken sessions")
+        }
+    }
+}
+
+fn of_figures(part: Option<&Part>) -> Check {
+    let objective = format!("none cut, at most {} of several clocks", percent(SEVERAL_CLOCKS_SHARE));
+    let check = check("figures", "Whole figures", objective);
+    let Some(part) = part else { return check };
+    let (cut, several) = (part.traits.sessions_truncated, part.traits.sessions_of_several_clocks);
+    let share = several as f64 / part.sessions as f64;
+    let (mut seen, mut wrong) = (Vec::new(), Vec::new());
+    if cut > 0 {
+        seen.push(format!("{} cut at a limit", sessions(cut)));
+        wrong.push("sessions reach a limit");
+    }
+    if several > 0 {
+        seen.push(format!("{} of several clocks", sessions(several)));
+    }
+    if share > SEVERAL_CLOCKS_SHARE {
+        wrong.push("clocks that do not fit together");
+    }
+    let value = if seen.is_empty() { "all whole".into() } else { seen.join(", ") };
+    check.found(value, !wrong.is_empty(), wrong.join(", "))
+}
+
+fn of_dead_letters(recent: &Recent) -> Check {
+    let objective = format!("at most {} dead letters, this replica", percent(DEAD_LETTER_SHARE));
+    let check = check("dead_letters", "Readable records", objective);
+    if recent.records == 0 {
+        return check.not_known(format!("none read in {}", minutes(RECENT)));
+    }
+    let share = recent.dead_letters as f64 / recent.records as f64;
+    let value = format!("{} of {} are dead letters", grouped(recent.dead_letters), grouped(recent.records));
+    check.found(value, share > DEAD_LETTER_SHARE, "records that can't be read")
+}
+
+fn of_events(recent: &Recent) -> Check {
+    let check = check("events", "Known events", "all counted, this replica");
+    let (foreign, unsupported) = (recent.events_of_no_duplex_protocol, recent.events_unsupported);
+    if foreign > 0 {
+        let of = if foreign == 1 { "event" } else { "events" };
+        let value = format!("{} {of}, none of a duplex protocol: is topics.events the right topic?", grouped(foreign));
+        return check.found(value, true, "no event is of a duplex protocol");
+    }
+    if unsupported > 0 {
+        let value = format!("{} like response.audio.delta are not counted as audio or text", grouped(unsupported));
+        return check.found(value, true, "events of a spelling that is not supported");
+    }
+    match recent.events {
+        0 => check.not_known(format!("none read in {}", minutes(RECENT))),
+        events => check.found(format!("{} in {}", grouped(events), minutes(RECENT)), false, ""),
+    }
+}
+
+fn of_lag(replica: &Replica) -> Check {
+    let check = check("lag", "Lag", format!("at most {LAG_SECONDS} s, this replica"));
+    match replica.lag_seconds {
+        None => check.not_known("not known yet"),
+        Some(lag) => check.found(format!("{} s", significant(lag)), lag > LAG_SECONDS, "this replica lags"),
+    }
+}
+
+fn of_reading(status: &RunStatus, now: Timestamp) -> Check {
+    let check = check("reading", "Bundles read", "all of the topic, this replica");
+    match status.current_at_ms {
+        Some(at) if now.since(at) > STALE => {
+            check.found(format!("not since {}", at.utc()), true, "the figures stand still")
+        }
+        Some(_) if status.complete => check.found("up to now", false, ""),
+        _ => check.not_known("older ones are being read"),
+    }
+}
+
+/// What the sessions' figures rest on.
+fn notes_on(part: &Part) -> Vec<String> {
+    let mut notes = Vec::new();
+    let starts = &part.traits.sessions_by_stream_start;
+    let all: u64 = starts.values().sum();
+    if all > 0 {
+        let share = |(source, n): (&String, &u64)| format!("{source} in {}", percent(*n as f64 / all as f64));
+        let shares = starts.iter().map(share).collect::<Vec<_>>().join(", ");
+        let mut note = format!("The stream of a session starts at {shares} of sessions.");
+        if !starts.keys().any(|source| TOLD_BY_CLIENT.contains(&source.as_str())) {
+            note += " So stream TTFT, TTFP and RTF include the wait before the user speaks and what the user says: let the \
+                     producer write collector.stream_start, or tap the client's direction as well.";
+        }
+        notes.push(note);
+    }
+    let several = part.traits.sessions_of_several_clocks;
+    if several > 0 {
+        notes.push(format!(
+            "{} have receive times of clocks that do not fit together, so their client-side latencies are left out: let every \
+             producer of a session take received_at_s from one clock, or send none.",
+            capitalised(&sessions(several))
+        ));
+    }
+    notes
+}
+
+/// Stream starts that are the client's own (contract.md section 2).
+const TOLD_BY_CLIENT: [&str; 2] = ["collector.stream_start", "input_audio_buffer.append"];
+
+fn sessions(n: u64) -> String {
+    format!("{} session{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+fn minutes(length: Duration) -> String {
+    format!("{} min", length.as_secs() / 60)
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", significant(100.0 * share))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+impl RunSummary {
+    /// The figures of a model over a window; `None` where no session is in it.
+    #[must_use]
+    pub fn part(&self, model: &str, window: &str) -> Option<&Part> {
+        self.parts.iter().find(|part| part.model == model && part.window == window)
+    }
+}
