@@ -355,7 +355,7 @@ pub(super) mod tests {
     async fn the_status_has_the_verdict_on_what_it_shows() {
         let status: serde_json::Value = serde_json::from_str(&ask(&state(), "GET /status").await.1).unwrap();
         let (verdict, recent) = (&status["verdict"], &status["recent"]);
-        assert_eq!(verdict["headline"], "This replica is not ready, no traffic yet");
+        assert_eq!(verdict["headline"], "This replica is not ready");
         assert_eq!((&verdict["state"], &verdict["checks"][0]["value"]), (&"bad".into(), &"not ready".into()));
         assert_eq!(recent["events_of_no_duplex_protocol"], 0);
     }

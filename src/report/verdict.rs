@@ -117,10 +117,11 @@ impl Verdict {
     pub fn on(status: &RunStatus, replica: &Replica, now: Timestamp) -> Self {
         let view = status.view.as_ref();
         let part = status.run.as_ref().zip(view).and_then(|(run, view)| run.part(&view.model, &view.window));
-        let lull = Lull::of(status, replica);
+        let is_stale = is_stale(status, now);
+        let lull = if is_stale { Some(Lull::unknown()) } else { Lull::of(status, replica, now) };
         let checks = vec![
             of_replica(replica),
-            of_traffic(status, replica, lull.as_ref()),
+            of_traffic(status, replica, lull.as_ref(), now),
             of_ttft(view),
             of_quantile("ttfp", "First audio (TTFP)", part, Measure::ResponseTtfp, TTFP_MS, " ms", "slow first audio"),
             of_quantile("rtf", "Real time (RTF)", part, Measure::ResponseRtf, RTF, "", "slower than real time"),
@@ -134,14 +135,15 @@ impl Verdict {
         let is_judged = checks.iter().any(|check| check.plotted.is_some() && check.state == State::Good);
         let wrong: Vec<&str> =
             checks.iter().filter(|check| check.state == State::Bad).map(|check| check.wrong.as_str()).collect();
-        let lull = lull.map(|lull| lull.headline);
-        let (state, headline) = match (wrong.is_empty(), lull) {
-            (false, lull) => {
-                (State::Bad, wrong.into_iter().map(str::to_owned).chain(lull).collect::<Vec<_>>().join(", "))
+        let (state, headline) = match (&wrong[..], lull) {
+            ([], Some(lull)) => (State::Unknown, lull.headline),
+            ([], None) if is_judged => (State::Good, "healthy".into()),
+            ([], None) => (State::Unknown, "too few responses to judge".into()),
+            // What is wrong of the run may be of another day.
+            (wrong, Some(lull)) if status.run.is_some() && !is_stale => {
+                (State::Bad, format!("{}, {}", wrong.join(", "), lull.headline))
             }
-            (true, Some(lull)) => (State::Unknown, lull),
-            (true, None) if is_judged => (State::Good, "healthy".into()),
-            (true, None) => (State::Unknown, "too few responses to judge".into()),
+            (wrong, _) => (State::Bad, wrong.join(", ")),
         };
         Self { state, headline: capitalised(&headline), checks, notes: part.map(notes_on).unwrap_or_default() }
     }
@@ -154,8 +156,14 @@ struct Lull {
 }
 
 impl Lull {
-    fn of(status: &RunStatus, replica: &Replica) -> Option<Self> {
-        let open = replica.sessions_open.filter(|open| *open > 0.0 && replica.recent.events > 0);
+    /// Sessions may finish that can't be read.
+    fn unknown() -> Self {
+        Self { headline: "the figures stand still".into(), value: "not known".into() }
+    }
+
+    fn of(status: &RunStatus, replica: &Replica, now: Timestamp) -> Option<Self> {
+        let open = replica.sessions_open.filter(|open| *open > 0.0);
+        let goes_on = open.is_some() && replica.recent.events > 0;
         let told = |headline: String, value: String| {
             let open = open.map(|open| format!("; {} open here", grouped(open as u64))).unwrap_or_default();
             Some(Self { headline, value: value + &open })
@@ -164,7 +172,7 @@ impl Lull {
             return match (status.complete, status.runs.is_empty()) {
                 (false, _) => told("the bundles topic is being read".into(), "not known yet".into()),
                 (true, false) => told("no figures of this run".into(), "this run is not shown".into()),
-                (true, true) if open.is_some() => {
+                (true, true) if goes_on => {
                     told("no session has finished yet".into(), "no session has finished yet".into())
                 }
                 (true, true) => told("no traffic yet".into(), "none yet".into()),
@@ -175,17 +183,18 @@ impl Lull {
         if status.windows.first().is_none_or(|shortest| run.part(model, shortest).is_some()) {
             return None;
         }
-        let since = run.last_event.map_or("the start of the run".into(), Timestamp::utc);
-        match open {
-            Some(_) => told(format!("no session has finished since {since}"), format!("none finished since {since}")),
-            None => told(format!("no traffic since {since}"), format!("none since {since}")),
+        let since = run.last_event.map_or("the start of the run".into(), |last| told_at(last, now));
+        if goes_on {
+            told(format!("no session has finished since {since}"), format!("none finished since {since}"))
+        } else {
+            told(format!("no traffic since {since}"), format!("none since {since}"))
         }
     }
 }
 
 fn check(name: &'static str, title: &'static str, objective: impl Into<String>) -> Check {
     let (state, objective) = (State::Unknown, objective.into());
-    Check { name, title, state, value: "no sample yet".into(), objective, plotted: None, wrong: String::new() }
+    Check { name, title, state, value: "no sample".into(), objective, plotted: None, wrong: String::new() }
 }
 
 impl Check {
@@ -212,7 +221,7 @@ fn of_replica(replica: &Replica) -> Check {
     check("replica", "This replica", "live and ready").found(value, !wrong.is_empty(), wrong)
 }
 
-fn of_traffic(status: &RunStatus, replica: &Replica, lull: Option<&Lull>) -> Check {
+fn of_traffic(status: &RunStatus, replica: &Replica, lull: Option<&Lull>, now: Timestamp) -> Check {
     let check = check("traffic", "Traffic", "sessions finish");
     let (open, recent) = (replica.sessions_open.unwrap_or_default(), replica.recent);
     let silent = Duration::from_millis(recent.none_finished_ms);
@@ -222,7 +231,7 @@ fn of_traffic(status: &RunStatus, replica: &Replica, lull: Option<&Lull>) -> Che
     }
     match (lull, status.run.as_ref().and_then(|run| run.last_event)) {
         (Some(lull), _) => check.not_known(lull.value.as_str()),
-        (None, Some(last)) => check.found(format!("last event {}", last.utc()), false, ""),
+        (None, Some(last)) => check.found(format!("last event {}", told_at(last, now)), false, ""),
         (None, None) => check,
     }
 }
@@ -238,11 +247,7 @@ fn of_ttft(view: Option<&PartStatus>) -> Check {
         return check.not_known(format!("{all} of {MIN_SAMPLES} responses"));
     }
     let share = slow as f64 / all as f64;
-    check.found(
-        format!("{} over {} ms", percent(share), grouped(TTFT_MS as u64)),
-        share > SLOW_SHARE,
-        "slow first text",
-    )
+    check.found(format!("{} over {} s", percent(share), TTFT_MS / 1000.0), share > SLOW_SHARE, "slow first text")
 }
 
 fn of_quantile(
@@ -337,11 +342,15 @@ fn of_lag(replica: &Replica) -> Check {
     }
 }
 
+fn is_stale(status: &RunStatus, now: Timestamp) -> bool {
+    status.current_at_ms.is_some_and(|at| now.since(at) > STALE)
+}
+
 fn of_reading(status: &RunStatus, now: Timestamp) -> Check {
     let check = check("reading", "Bundles read", "all of the topic, this replica");
     match status.current_at_ms {
-        Some(at) if now.since(at) > STALE => {
-            check.found(format!("not since {}", at.utc()), true, "the figures stand still")
+        Some(at) if is_stale(status, now) => {
+            check.found(format!("not since {}", told_at(at, now)), true, "the figures stand still")
         }
         Some(_) if status.complete => check.found("up to now", false, ""),
         _ => check.not_known("older ones are being read"),
@@ -379,6 +388,13 @@ const TOLD_BY_CLIENT: [&str; 2] = ["collector.stream_start", "input_audio_buffer
 
 fn sessions(n: u64) -> String {
     format!("{} session{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+/// A time, without its date where that is today's.
+fn told_at(at: Timestamp, now: Timestamp) -> String {
+    const DATE: usize = "2026-12-01 ".len();
+    let [at, now] = [at.utc(), now.utc()];
+    if at[..DATE] == now[..DATE] { at[DATE..].to_owned() } else { at }
 }
 
 fn minutes(length: Duration) -> String {

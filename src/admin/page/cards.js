@@ -1,10 +1,10 @@
 // The cards of TTFT, TTFP and RTF: their figures and plots.
 
+import { plot } from './axes.js';
 import { byId, html, setChildren } from './dom.js';
-import { count, exact, NO_SAMPLE, windowName } from './format.js';
+import { count, exact, NO_SAMPLE, short, windowName } from './format.js';
 import { overTime } from './overtime.js';
 import { shape } from './shape.js';
-import { OBJECTIVES } from './verdict.js';
 
 const TTFT = { name: 'ttft', title: 'TTFT', unit: 'ms', digits: 3 };
 const TTFP = { name: 'ttfp', title: 'TTFP', unit: 'ms', digits: 3 };
@@ -26,13 +26,13 @@ const WORDS = {
 
 const FIGURES = ['count', 'mean', 'p50', 'p90', 'p99', 'max'];
 
-/** Draws the three cards; `of` is "response" or "stream". */
-export function showCards(of, part, view) {
+/** Draws the three cards; `of` is "response" or "stream", `limits` are those of measures that are checked. */
+export function showCards(of, part, view, limits) {
   const cards = byId('cards');
   const samples = of === 'response' ? 'responses' : 'sessions';
   const drawn = [TTFT, TTFP, RTF].map((measure, at) => {
     const key = `duplex_${of}_${measure.name}${measure.unit && `_${measure.unit}`}`;
-    const limit = OBJECTIVES[`${of}_${measure.name}`]?.limit ?? null;
+    const limit = limits[key] ?? null;
     const room = plotWidth(cards.children[at]);
     return card({ ...measure, key, limit, samples, words: WORDS[of][measure.name] }, part?.figures[key], view, room);
   });
@@ -50,31 +50,30 @@ function card(measure, figures, view, room) {
 }
 
 function filled(measure, figures, view, room) {
+  const [course, bins] = [overTime(measure, view, room), shape(measure, view.shapes[measure.key], figures, room)];
   return [
     html('dl', { class: 'numbers' }, ...FIGURES.map((name) => number(name, figures, measure))),
     figures.approximate ? html('p', { class: 'approximate' }, 'approximate: quantiles are off by up to 0.5 %') : null,
     html(
       'div',
       { class: 'plots' },
-      plot(['Over time', objective(measure)], overTime(measure, view.slots, view.slot_ms, room)),
-      plot([`Shape, ${windowName(view.window)}`], shape(measure, view.shapes[measure.key], figures, room)),
+      plot(['Over time', objective(measure)], course.drawn, course.said),
+      plot([`Shape, ${windowName(view.window)}`], bins.drawn, bins.said),
     ),
   ];
 }
 
 function number(name, figures, { unit, digits }) {
   const value = figures[name];
-  const text = name === 'count' ? count(value) : exact(value, digits);
+  const [text, all] = name === 'count' ? [count(value)] : [short(value), `${exact(value, digits)} ${unit}`.trim()];
   const isApproximate = figures.approximate && name.startsWith('p');
   return html(
     'div',
     {},
     html('dt', {}, unit && name !== 'count' ? `${name}, ${unit}` : name),
-    html('dd', { 'data-figure': name, 'data-value': value }, isApproximate ? `≈ ${text}` : text),
+    html('dd', { 'data-figure': name, 'data-value': value, title: all }, isApproximate ? `≈ ${text}` : text),
   );
 }
-
-const plot = (caption, drawn) => html('figure', {}, html('figcaption', {}, ...caption), drawn ?? none());
 
 const none = () => html('p', { class: 'none' }, NO_SAMPLE);
 
