@@ -180,8 +180,14 @@ impl Lull {
         };
         let model = status.view.as_ref().map_or(ALL, |view| &view.model);
         // Without windows there is no telling.
-        if status.windows.first().is_none_or(|shortest| run.part(model, shortest).is_some()) {
-            return None;
+        let shortest = status.windows.first()?;
+        match (run.part(model, shortest), run.part(ALL, shortest)) {
+            (Some(_), _) => return None,
+            (None, Some(_)) => {
+                let none = format!("no session of this model in the last {shortest}");
+                return Some(Self { headline: none.clone(), value: none });
+            }
+            (None, None) => {}
         }
         let since = run.last_event.map_or("the start of the run".into(), |last| told_at(last, now));
         if goes_on {

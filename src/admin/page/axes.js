@@ -67,7 +67,4 @@ export function plot(caption, drawn, said) {
 }
 
 /** How wide a plot is to be: they are drawn to the pixel, so that their text has the size of the page's. */
-export function room(before, parent, across) {
-  const width = before?.clientWidth || parent.clientWidth / across - 16;
-  return Math.max(width, 240);
-}
+export const room = (before, otherwise) => Math.max(before?.clientWidth || otherwise, 240);

@@ -1,6 +1,6 @@
 // The cards of TTFT, TTFP and RTF: their figures and plots.
 
-import { plot } from './axes.js';
+import { plot, room } from './axes.js';
 import { byId, html, setChildren } from './dom.js';
 import { count, exact, NO_SAMPLE, short, windowName } from './format.js';
 import { overTime } from './overtime.js';
@@ -33,24 +33,24 @@ export function showCards(of, part, view, limits) {
   const drawn = [TTFT, TTFP, RTF].map((measure, at) => {
     const key = `duplex_${of}_${measure.name}${measure.unit && `_${measure.unit}`}`;
     const limit = limits[key] ?? null;
-    const room = plotWidth(cards.children[at]);
-    return card({ ...measure, key, limit, samples, words: WORDS[of][measure.name] }, part?.figures[key], view, room);
+    const width = plotWidth(cards.children[at]);
+    return card({ ...measure, key, limit, samples, words: WORDS[of][measure.name] }, part?.figures[key], view, width);
   });
   setChildren(cards, drawn);
 }
 
-function card(measure, figures, view, room) {
+function card(measure, figures, view, width) {
   return html(
     'article',
     { class: 'card', 'data-measure': measure.key, 'aria-label': `${measure.title} of ${measure.samples}` },
     html('h3', {}, measure.title, html('code', {}, measure.key)),
     html('p', { class: 'words' }, measure.words),
-    ...(figures ? filled(measure, figures, view, room) : [none()]),
+    ...(figures ? filled(measure, figures, view, width) : [none()]),
   );
 }
 
-function filled(measure, figures, view, room) {
-  const [course, bins] = [overTime(measure, view, room), shape(measure, view.shapes[measure.key], figures, room)];
+function filled(measure, figures, view, width) {
+  const [course, bins] = [overTime(measure, view, width), shape(measure, view.shapes[measure.key], figures, width)];
   return [
     html('dl', { class: 'numbers' }, ...FIGURES.map((name) => number(name, figures, measure))),
     figures.approximate ? html('p', { class: 'approximate' }, 'approximate: quantiles are off by up to 0.5 %') : null,
@@ -81,11 +81,7 @@ function objective({ limit, unit }) {
   return limit === null ? null : html('span', { class: 'objective' }, `objective ${count(limit)} ${unit}`.trim());
 }
 
-/** Plots are drawn to the pixel, so that their text has the size of the page's. */
 function plotWidth(before) {
-  const figure = before?.querySelector('figure');
-  if (figure) return Math.max(figure.clientWidth, 240);
-  const room = byId('cards').clientWidth;
-  const share = room > 992 ? room / 3 - 56 : room > 640 ? room / 2 - 40 : room - 36;
-  return Math.max(share, 240);
+  const all = byId('cards').clientWidth;
+  return room(before?.querySelector('figure'), all > 992 ? all / 3 - 56 : all > 640 ? all / 2 - 40 : all - 36);
 }

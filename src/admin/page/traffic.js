@@ -16,7 +16,7 @@ export function showTraffic(view) {
   setChildren(
     plots,
     RATES.map((rate, at) => {
-      const width = room(plots.children[at], plots, 2);
+      const width = room(plots.children[at], plots.clientWidth > 600 ? plots.clientWidth / 2 - 8 : plots.clientWidth);
       const { drawn, said } = bars(rate, view, width);
       return plot([rate.caption], drawn, said);
     }),

@@ -189,6 +189,11 @@ fn nothing_is_healthy_that_can_not_be_judged() {
     });
     assert_eq!(bad_before.1, format!("Slower than real time, no traffic since {since}"));
 
+    let of_one_model = told(|seen| {
+        seen.part().model = ALL.into();
+        seen.status.view.as_mut().expect("a view").model = "m".into();
+    });
+    assert_eq!(of_one_model.1, "No session of this model in the last 5m");
     // While bundles can't be read, sessions may finish.
     let stale = told(|seen| {
         seen.is_quiet();
