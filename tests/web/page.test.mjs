@@ -176,6 +176,29 @@ describe('once it has ended', () => {
     });
   }
 
+  test('on a phone the table of sessions keeps TTFT, TTFP and RTF, and fits', async () => {
+    const page = await open('', { viewport: { width: 390, height: 844 } });
+    assert.deepEqual(
+      (await page.locator('thead th:visible').allTextContents()).slice(2),
+      ['TTFT, ms', 'TTFP, ms', 'RTF'],
+    );
+    const { scroll, client } = await page.locator('.scroll').evaluate((table) => ({
+      scroll: table.scrollWidth,
+      client: table.clientWidth,
+    }));
+    assert.equal(scroll, client);
+    await page.close();
+  });
+
+  test('dead letters are told by reason, with the command that shows them', async () => {
+    const page = await open('', {}, (status) => {
+      status.dead_letters = { invalid_json: 4711, too_deep: 2 };
+    });
+    const tile = await page.locator('.tile', { hasText: 'Dead letters' }).innerText();
+    assert.match(tile, /4,713[^]*invalid_json 4,711, too_deep 2[^]*duplex-collector dead-letters list/);
+    await page.close();
+  });
+
   test('what is chosen is in the address', async () => {
     const page = await open();
     await page.locator('select[name=window]').selectOption('1h');
