@@ -69,7 +69,13 @@ impl RunSummary {
     /// The whole run over all models.
     #[must_use]
     pub fn whole(&self) -> Option<&Part> {
-        self.parts.iter().find(|part| part.model == ALL && part.window == ALL)
+        self.part(ALL, ALL)
+    }
+
+    /// The figures of a model over a window; `None` where no session is in it.
+    #[must_use]
+    pub fn part(&self, model: &str, window: &str) -> Option<&Part> {
+        self.parts.iter().find(|part| part.model == model && part.window == window)
     }
 
     /// How many series the gauges make of it, at most.
