@@ -25,22 +25,6 @@ pub fn r6(x: f64) -> f64 {
     round(x, 6)
 }
 
-/// A number to three digits, for people to look at: `3,140`, `0.651`.
-#[must_use]
-pub fn significant(x: f64) -> String {
-    let rounded: f64 = format!("{x:.2e}").parse().expect("a formatted number parses");
-    if (1e3..1e15).contains(&rounded) { grouped(rounded as u64) } else { rounded.to_string() }
-}
-
-/// A count with a comma before every three digits.
-#[must_use]
-pub fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).expect("digits are ASCII")).collect();
-    groups.join(",")
-}
-
 /// Neumaier's compensated sum, as CPython >= 3.12 sums floats.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CompensatedSum {
@@ -83,6 +67,22 @@ pub fn nearest_rank(sorted: &[f64], p: f64) -> f64 {
 #[must_use]
 pub fn mean(sorted: &[f64]) -> f64 {
     sorted.iter().copied().collect::<CompensatedSum>().total() / sorted.len() as f64
+}
+
+/// A number to three digits, for people to look at: `3,140`, `0.651`.
+#[must_use]
+pub fn significant(x: f64) -> String {
+    let rounded: f64 = format!("{x:.2e}").parse().expect("a formatted number parses");
+    if (1e3..1e15).contains(&rounded) { grouped(rounded as u64) } else { rounded.to_string() }
+}
+
+/// A count with a comma before every three digits.
+#[must_use]
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).expect("digits are ASCII")).collect();
+    groups.join(",")
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ pub struct Recent {
     pub dead_letters: u64,
     /// Of types that the duplex protocol has.
     pub events: u64,
-    /// Of spellings that are known and not supported.
+    /// Of shapes that are known and not read: they give no figures.
     pub events_unsupported: u64,
     /// Of other types, since the process began; 0 once there was any that the protocol has, supported or not.
     pub events_of_no_duplex_protocol: u64,

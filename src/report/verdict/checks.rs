@@ -25,8 +25,9 @@ const SEVERAL_CLOCKS_SHARE: f64 = 0.01;
 /// Of records.
 const DEAD_LETTER_SHARE: f64 = 0.01;
 const LAG_SECONDS: f64 = 60.0;
-/// How long sessions may be open and read without one that finishes.
+/// How long so many sessions may be open and read without one that finishes.
 const NONE_FINISHES: Duration = Duration::from_secs(30 * 60);
+const MANY_OPEN: f64 = 10.0;
 /// How long the bundles topic may be out of reach.
 const STALE: Duration = Duration::from_secs(30);
 /// A share or a quantile of fewer samples says nothing.
@@ -89,7 +90,7 @@ fn of_traffic(status: &RunStatus, replica: &Replica, lull: Option<&Lull>, now: T
     let check = check("traffic", "Traffic", "sessions finish");
     let (open, recent) = (replica.sessions_open.unwrap_or_default(), replica.recent);
     let silent = Duration::from_millis(recent.none_finished_ms);
-    if open > 0.0 && recent.events > 0 && silent >= NONE_FINISHES {
+    if open >= MANY_OPEN && recent.events > 0 && silent >= NONE_FINISHES {
         let value = format!("{} open here, none finished for {} min", grouped(open as u64), silent.as_secs() / 60);
         return check.found(value, true, "sessions are open but none finishes");
     }
@@ -189,8 +190,11 @@ fn of_events(recent: &Recent) -> Check {
         return check.found(value, true, "no event is of a duplex protocol");
     }
     if unsupported > 0 {
-        let value = format!("{} like response.audio.delta are not counted as audio or text", grouped(unsupported));
-        return check.found(value, true, "events of a spelling that is not supported");
+        let value = format!(
+            "{} of a shape that is not read, such as response.audio.delta or an envelope",
+            grouped(unsupported)
+        );
+        return check.found(value, true, "events of a shape that is not read");
     }
     match recent.events {
         0 => check.not_known(format!("none read in {}", minutes(RECENT))),
