@@ -1,4 +1,4 @@
-//! Numbers as the reference rounds, sums and ranks them: CPython's `round`, `sum` and nearest rank.
+//! Numbers as the reference rounds, sums and ranks them: CPython's `round`, `sum` and nearest rank. And as people read them.
 //!
 //! Pure arithmetic on `f64`; knows nothing of sessions or metrics.
 
@@ -78,9 +78,33 @@ pub fn mean(sorted: &[f64]) -> f64 {
     sorted.iter().copied().collect::<CompensatedSum>().total() / sorted.len() as f64
 }
 
+/// A number to three digits, for people to look at: `3,140`, `0.651`.
+#[must_use]
+pub fn significant(x: f64) -> String {
+    let rounded: f64 = format!("{x:.2e}").parse().expect("a formatted number parses");
+    if (1e3..1e15).contains(&rounded) { grouped(rounded as u64) } else { rounded.to_string() }
+}
+
+/// A count with a comma before every three digits.
+#[must_use]
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).expect("digits are ASCII")).collect();
+    groups.join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_read_three_digits_and_counts_in_groups() {
+        let shown = [0.0, 0.650_754, 1.0, 9.996, 312.25, 999.6, 3_143.682, 1e-7].map(significant);
+        assert_eq!(shown, ["0", "0.651", "1", "10", "312", "1,000", "3,140", "0.0000001"]);
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([f64::NAN, f64::INFINITY].map(significant), ["NaN", "inf"]);
+    }
 
     #[test]
     fn rounding_agrees_with_python() {

@@ -21,12 +21,13 @@ const PAGE: [(HeaderName, HeaderValue); 3] = [
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Path, content type and content of what the page consists of.
-const FILES: [(&str, &str, &str); 14] = [
+const FILES: [(&str, &str, &str); 15] = [
     ("/page/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/page/page.js", SCRIPT, include_str!("page/page.js")),
     ("/page/verdict.js", SCRIPT, include_str!("page/verdict.js")),
     ("/page/counts.js", SCRIPT, include_str!("page/counts.js")),
     ("/page/cards.js", SCRIPT, include_str!("page/cards.js")),
+    ("/page/traffic.js", SCRIPT, include_str!("page/traffic.js")),
     ("/page/overtime.js", SCRIPT, include_str!("page/overtime.js")),
     ("/page/shape.js", SCRIPT, include_str!("page/shape.js")),
     ("/page/axes.js", SCRIPT, include_str!("page/axes.js")),

@@ -18,7 +18,7 @@ use tracing::error;
 use super::page;
 use super::shared::Shared;
 use crate::metrics::{self, Health, Metrics, Probe, ReplicaStatus};
-use crate::report::{RunStatus, RunSummary, RunView, StatusQuery};
+use crate::report::{RunStatus, RunSummary, RunView, StatusQuery, Verdict};
 use crate::time::{Clock, Timestamp};
 
 /// What the server reads from.
@@ -67,8 +67,8 @@ async fn metrics(extract::State((state, shared)): extract::State<(State, Shared)
     off_thread(move || {
         shared.answer(&headers, &*state.clock, || {
             let (summaries, not_shown) = {
-                let mut runs = lock(&state.runs);
-                (runs.summaries(), runs.runs_not_shown())
+                let (mut runs, now) = (lock(&state.runs), state.clock.now());
+                (runs.summaries(now), runs.runs_not_shown(now))
             };
             state.metrics.set_runs(summaries, not_shown);
             state.metrics.set_health(&state.health, state.clock.monotonic());
@@ -102,9 +102,9 @@ async fn report(
     headers: HeaderMap,
 ) -> Response {
     off_thread(move || match query.run {
-        Some(run) => Json(Report::of(&mut lock(&state.runs), Some(&run))).into_response(),
+        Some(run) => Json(Report::of(&mut lock(&state.runs), Some(&run), state.clock.now())).into_response(),
         None => shared.answer(&headers, &*state.clock, || {
-            let report = Report::of(&mut lock(&state.runs), None);
+            let report = Report::of(&mut lock(&state.runs), None, state.clock.now());
             serde_json::to_vec(&report).expect("figures can be written")
         }),
     })
@@ -120,20 +120,22 @@ struct Report {
 
 impl Report {
     /// All runs, or the one asked for; none when it is not shown.
-    fn of(view: &mut RunView, asked: Option<&str>) -> Self {
+    fn of(view: &mut RunView, asked: Option<&str>, now: Timestamp) -> Self {
         let runs = match asked {
-            Some(run) => view.summary(run).into_iter().collect(),
-            None => view.summaries(),
+            Some(run) => view.summary(run, now).into_iter().collect(),
+            None => view.summaries(now),
         };
-        Self { runs, runs_not_shown: view.runs_not_shown() }
+        Self { runs, runs_not_shown: view.runs_not_shown(now) }
     }
 }
 
 async fn status(extract::State(state): extract::State<State>, Query(query): Query<StatusQuery>) -> Response {
     off_thread(move || {
-        let run = lock(&state.runs).status(&query);
-        let replica = state.metrics.status(&state.health, state.clock.monotonic());
-        Json(Status { version: Version::BUILT.version, now_ms: state.clock.now(), replica, run }).into_response()
+        let now_ms = state.clock.now();
+        let run = lock(&state.runs).status(&query, now_ms);
+        let replica = state.metrics.status(&state.health, state.clock.monotonic(), now_ms);
+        let verdict = Verdict::on(&run, &replica.judged(), now_ms);
+        Json(Status { version: Version::BUILT.version, now_ms, verdict, replica, run }).into_response()
     })
     .await
 }
@@ -143,6 +145,7 @@ async fn status(extract::State(state): extract::State<State>, Query(query): Quer
 struct Status {
     version: &'static str,
     now_ms: Timestamp,
+    verdict: Verdict,
     #[serde(flatten)]
     replica: ReplicaStatus,
     #[serde(flatten)]
@@ -227,7 +230,7 @@ pub(super) mod tests {
                 "request_metrics": [{}, {}], "session_metrics": {"stream_ttft_ms": 250.5},
                 "session": {"run_id": run_id, "model": "m", "end_reason": "closed", "last_event_ms": 7},
             });
-            view.observe(bundle.to_string().as_bytes(), Timestamp(7));
+            view.observe(bundle.to_string().as_bytes(), Timestamp(7), Timestamp(7));
         }
         view
     }
@@ -328,7 +331,7 @@ pub(super) mod tests {
     #[tokio::test]
     async fn a_scrape_drops_the_gauges_of_runs_that_left() {
         let state = state();
-        state.metrics.set_runs(view(&["gone"]).summaries(), None);
+        state.metrics.set_runs(view(&["gone"]).summaries(Timestamp(7)), None);
         let (_, body) = ask(&state, "GET /metrics").await;
         assert!(body.contains("\nduplex_records_total 0\n"), "{body}");
         assert!(!body.contains("gone"), "{body}");
@@ -348,9 +351,18 @@ pub(super) mod tests {
         assert_eq!(ask(&state(), "GET /report?run=a%20b").await.1, r#"{"runs":[],"runs_not_shown":0}"#);
     }
 
+    #[tokio::test]
+    async fn the_status_has_the_verdict_on_what_it_shows() {
+        let status: serde_json::Value = serde_json::from_str(&ask(&state(), "GET /status").await.1).unwrap();
+        let (verdict, recent) = (&status["verdict"], &status["recent"]);
+        assert_eq!(verdict["headline"], "This replica is not ready");
+        assert_eq!((&verdict["state"], &verdict["checks"][0]["value"]), (&"bad".into(), &"not ready".into()));
+        assert_eq!(recent["events_of_no_duplex_protocol"], 0);
+    }
+
     #[test]
     fn a_report_has_all_runs_or_the_one_asked_for() {
-        let json = |asked| serde_json::to_value(Report::of(&mut view(&["a", "b"]), asked)).unwrap();
+        let json = |asked| serde_json::to_value(Report::of(&mut view(&["a", "b"]), asked, Timestamp(7))).unwrap();
         assert_eq!(json(None)["runs"].as_array().map(Vec::len), Some(2));
         let ttft = serde_json::json!(
             {"count": 1, "mean": 250.5, "p50": 250.5, "p90": 250.5, "p99": 250.5, "max": 250.5, "approximate": false}
@@ -358,6 +370,7 @@ pub(super) mod tests {
         let part = |model| {
             serde_json::json!({
                 "model": model, "window": "all", "sessions": 1, "sessions_by_end_reason": {"closed": 1},
+                "sessions_by_stream_start": {}, "sessions_truncated": 0, "sessions_of_several_clocks": 0,
                 "responses": 2, "approximate": false, "figures": {"duplex_stream_ttft_ms": ttft},
             })
         };

@@ -106,13 +106,15 @@ impl Feed {
             self.read_again(view)?;
         }
         read?;
+        lock(&self.runs).is_current_at(self.clock.now());
         Ok(matches!(self.progress, Progress::All))
     }
 
     fn read(&mut self) -> Result<(), BrokerError> {
         let runs = Arc::clone(&self.runs);
         let parts = &mut self.parts;
-        let observe = &mut |record: BundleRecord<'_>| take(record, parts, &mut lock(&runs));
+        let now = self.clock.now();
+        let observe = &mut |record: BundleRecord<'_>| take(record, parts, &mut lock(&runs), now);
         match &mut self.progress {
             Progress::Recent(since) => {
                 self.reader.poll(POLL, observe)?;
@@ -139,7 +141,7 @@ impl Feed {
                 if self.reader.gone() != Some(Gone::All) {
                     self.reader.poll(SHORT_POLL, observe)?;
                 }
-                reader.poll(POLL, &mut |record| take(record, its_parts, view))?;
+                reader.poll(POLL, &mut |record| take(record, its_parts, view, now))?;
                 if reader.caught_up() {
                     view.has_read_all();
                     if view.needs_another_reading() && !view.knew_ranks() {
@@ -200,9 +202,9 @@ impl Feed {
 }
 
 /// Takes a record into a view, once its bundle is whole.
-fn take(record: BundleRecord<'_>, parts: &mut Parts, view: &mut RunView) {
+fn take(record: BundleRecord<'_>, parts: &mut Parts, view: &mut RunView, now: Timestamp) {
     if let Some((bundle, written_at)) = parts.take(record.key, record.value, record.written_at) {
-        view.observe(&bundle, written_at);
+        view.observe(&bundle, written_at, now);
     }
 }
 

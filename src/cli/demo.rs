@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> Outcome {
         .context("the pipeline's thread can't be started")?;
     let summary = move || {
         let mut runs = runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.summaries().into_iter().next()
+        runs.summaries(SystemClock::new().now()).into_iter().next()
     };
     let mut played = play(args, &mut writer, &events_topic, &shutdown, &summary);
     let goes_on = played.is_ok() && args.keep_running && !shutdown.is_requested();

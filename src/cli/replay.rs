@@ -94,11 +94,12 @@ pub fn run(args: &Args, settings: Settings, view: ViewSettings) -> Outcome {
     outputs.finish()?;
     progress.finish_and_clear();
     let mut summary = table::counts(&counts).to_string();
-    for run in view.summaries() {
+    let now = SystemClock::default().now();
+    for run in view.summaries(now) {
         summary.push('\n');
         summary.push_str(&table::distributions(&run).to_string());
     }
-    if let Some(more @ 1..) = view.runs_not_shown() {
+    if let Some(more @ 1..) = view.runs_not_shown(now) {
         summary.push_str(&format!("\n{more} more runs are not shown: run.max_runs, or too many figures for one view"));
     }
     if args.writes_to_stdout() {
@@ -171,7 +172,7 @@ impl Outputs {
     ) -> anyhow::Result<()> {
         counts.merge(&batch.counts);
         for bundle in &batch.bundles {
-            view.observe(&bundle.json, self.written_at);
+            view.observe(&bundle.json, self.written_at, self.written_at);
             if let Some(output) = &mut self.bundles {
                 output.line(&bundle.json)?;
             }

@@ -9,6 +9,7 @@ mod labels;
 mod not_read;
 mod observer;
 mod process;
+mod recent;
 mod registry;
 mod run_gauges;
 mod session_counts;

@@ -126,6 +126,7 @@ impl WorkerObserver {
 impl Observer for WorkerObserver {
     fn committed(&mut self, commit: &Committed<'_>) {
         self.count(commit.counts);
+        self.metrics.recent().add(commit.counts, commit.at);
         let catalog = self.metrics.catalog();
         commit.finished.iter().for_each(|session| catalog.sessions.count(session, commit.at));
         catalog.commits.inc();

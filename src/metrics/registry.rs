@@ -1,6 +1,6 @@
 //! The handle on every metric, shared by workers and the HTTP server.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus::{Registry, TextEncoder};
@@ -9,6 +9,7 @@ use super::catalog::Catalog;
 use super::declare::NO_LABELS;
 use super::health::Health;
 use super::process::resident_memory_bytes;
+use super::recent::RecentCounts;
 use super::run_gauges::RunGauges;
 use crate::time::Timestamp;
 
@@ -24,6 +25,7 @@ struct Shared {
     registry: Registry,
     catalog: Catalog,
     run_gauges: RunGauges,
+    recent: Mutex<RecentCounts>,
 }
 
 impl Metrics {
@@ -34,7 +36,7 @@ impl Metrics {
         let catalog = Catalog::new(&registry, started_at.as_secs_f64());
         let run_gauges = RunGauges::new();
         registry.register(Box::new(run_gauges.clone())).expect("no name is declared twice");
-        Self(Arc::new(Shared { registry, catalog, run_gauges }))
+        Self(Arc::new(Shared { registry, catalog, run_gauges, recent: Mutex::default() }))
     }
 
     /// Sets the gauges that change without an event, or must not stand still with a worker that hangs: times since something
@@ -93,6 +95,10 @@ impl Metrics {
 
     pub(super) fn run_gauges(&self) -> &RunGauges {
         &self.0.run_gauges
+    }
+
+    pub(super) fn recent(&self) -> MutexGuard<'_, RecentCounts> {
+        self.0.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read_memory(&self) {

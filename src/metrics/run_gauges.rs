@@ -232,8 +232,8 @@ mod tests {
 
     const DAY: i64 = 24 * 3600 * 1000;
 
-    /// The summaries after bundles of these runs, models and stream TTFTs in milliseconds.
-    fn runs(sessions: &[(&str, &str, Option<f64>)]) -> Vec<RunSummary> {
+    /// The view after bundles of these runs, models and stream TTFTs in milliseconds.
+    fn view(sessions: &[(&str, &str, Option<f64>)]) -> RunView {
         let windows = vec![("5m".to_owned(), std::time::Duration::from_secs(300))];
         let mut view = RunView::new(ViewSettings { windows, ..ViewSettings::default() });
         for (run, model, ttft) in sessions {
@@ -241,9 +241,13 @@ mod tests {
                 "request_metrics": [], "session_metrics": {"stream_ttft_ms": ttft},
                 "session": {"run_id": run, "model": model, "end_reason": "closed", "last_event_ms": DAY},
             });
-            view.observe(bundle.to_string().as_bytes(), Timestamp(DAY));
+            view.observe(bundle.to_string().as_bytes(), Timestamp(DAY), Timestamp(DAY));
         }
-        view.summaries()
+        view
+    }
+
+    fn runs(sessions: &[(&str, &str, Option<f64>)]) -> Vec<RunSummary> {
+        view(sessions).summaries(Timestamp(DAY))
     }
 
     fn series(metrics: &Metrics, of: &str) -> Vec<String> {
@@ -284,9 +288,9 @@ mod tests {
         let mut view = RunView::new(ViewSettings { windows: vec![], ..ViewSettings::default() });
         let session = serde_json::json!({"run_id": "r", "end_reason": "closed"});
         let bundle = serde_json::json!({"request_metrics": rows, "session_metrics": {}, "session": session});
-        view.observe(bundle.to_string().as_bytes(), Timestamp(DAY));
+        view.observe(bundle.to_string().as_bytes(), Timestamp(DAY), Timestamp(DAY));
         let metrics = Metrics::new(Timestamp(0));
-        metrics.set_runs(view.summaries(), Some(0));
+        metrics.set_runs(view.summaries(Timestamp(DAY)), Some(0));
         let of_all = |name: &str, source: &str| {
             let labels = format!(r#"{{model="all",run="r",{source}window="all"}} "#);
             let prefix = format!("{name}{labels}");
@@ -318,6 +322,19 @@ mod tests {
         };
         assert_eq!(text.lines().filter(is_figure).collect::<Vec<_>>(), [""; 0]);
         assert_eq!(series(&metrics, "duplex_run_sessions{").len(), 4);
+    }
+
+    #[test]
+    fn a_window_that_became_empty_takes_its_series_along() {
+        let windows = |silent_ms: i64| {
+            let metrics = Metrics::new(Timestamp(0));
+            metrics.set_runs(view(&[("r", "a", Some(1.0))]).summaries(Timestamp(DAY + silent_ms)), Some(0));
+            let text = metrics.encode();
+            [r#"window="5m""#, r#"window="all""#].map(|window| text.matches(window).count())
+        };
+        let [of_5m, whole] = windows(300_000);
+        assert!(of_5m > 0 && of_5m == whole);
+        assert_eq!(windows(300_001), [0, whole]);
     }
 
     #[test]

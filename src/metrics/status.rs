@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use super::health::{Health, Probe};
 use super::registry::Metrics;
+use crate::report::{Recent, Replica};
+use crate::time::Timestamp;
 use crate::wire::DeadLetterReason;
 
 /// One process; others of the group have sessions and partitions of their own.
@@ -23,6 +25,21 @@ pub struct ReplicaStatus {
     pub partitions: PartitionStatus,
     /// Since the process began, by reason; those that there were.
     pub dead_letters: BTreeMap<&'static str, u64>,
+    pub recent: Recent,
+}
+
+impl ReplicaStatus {
+    /// What of it is judged.
+    #[must_use]
+    pub fn judged(&self) -> Replica {
+        Replica {
+            live: self.live.passes,
+            ready: self.ready.passes,
+            sessions_open: self.sessions_open,
+            lag_seconds: self.lag.map(|lag| lag.seconds),
+            recent: self.recent,
+        }
+    }
 }
 
 /// The records of all its partitions that are not read yet, and the age of the oldest.
@@ -40,9 +57,9 @@ pub struct PartitionStatus {
 }
 
 impl Metrics {
-    /// The process as it is; `now` is of the workers' monotonic clock.
+    /// The process as it is; `now` is of the workers' monotonic clock, `wall` the wall clock.
     #[must_use]
-    pub fn status(&self, health: &Health, now: Duration) -> ReplicaStatus {
+    pub fn status(&self, health: &Health, now: Duration, wall: Timestamp) -> ReplicaStatus {
         let catalog = self.catalog();
         let lag = health
             .lags(now)
@@ -66,6 +83,7 @@ impl Metrics {
                 restoring: catalog.partitions_restoring.get(),
             },
             dead_letters: DeadLetterReason::ALL.into_iter().filter_map(dead_letters).collect(),
+            recent: self.recent().at(wall),
         }
     }
 }

@@ -18,6 +18,7 @@ mod summary;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod verdict;
 mod view;
 
 pub use build::{Report, ReportError};
@@ -27,3 +28,4 @@ pub use parts::Parts;
 pub use run_view::{ALL, OTHER, RunView, ViewSettings};
 pub use status::{PartStatus, RunStatus, Slot, StatusQuery};
 pub use summary::{Part, RunSummary};
+pub use verdict::{Check, PlottedLimit, RECENT, Recent, Replica, State, Verdict};

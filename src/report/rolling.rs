@@ -40,12 +40,12 @@ impl Rolling {
         self.slot_ms
     }
 
-    /// The tally that what happened at `time` goes into; `None` where that is before a window that ends at `end`.
-    pub fn at(&mut self, time: Timestamp, end: Timestamp) -> Option<&mut Tally> {
-        let (slot, first, bound) = (self.slot(time), self.first(end), self.slot_bound);
-        // A window that nobody looks at is not to grow.
-        if self.slots.len() > 2 * SLOTS as usize {
-            self.slots = self.slots.split_off(&first);
+    /// The tally that what happened at `time` goes into; `None` where that is before a window that ends at `earliest_end`, and no
+    /// window will end before it.
+    pub fn at(&mut self, time: Timestamp, earliest_end: Timestamp) -> Option<&mut Tally> {
+        let (slot, first, bound) = (self.slot(time), self.first(earliest_end), self.slot_bound);
+        while self.slots.first_key_value().is_some_and(|(slot, _)| *slot < first) {
+            self.slots.pop_first();
         }
         (slot >= first).then(|| self.slots.entry(slot).or_insert_with(|| Tally::bounded(bound)))
     }
@@ -58,17 +58,24 @@ impl Rolling {
         }
     }
 
-    /// What is in the window that ends with the slot of `end`; what is before it is forgotten.
+    /// What is in the window that ends with the slot of `end`, with what happened later.
     pub fn until(&mut self, end: Timestamp) -> Tally {
         let mut all = Tally::bounded(self.bound);
         self.slots_until(end).for_each(|(_, slot)| all.merge(slot));
         all
     }
 
-    /// The slots of that window in which something happened, by the time they begin.
+    /// The slots of that window in which something happened, by the time they begin. What happened after the end counts as of
+    /// its last slot.
     pub fn slots_until(&mut self, end: Timestamp) -> impl Iterator<Item = (Timestamp, &mut Tally)> {
-        self.slots = self.slots.split_off(&self.first(end));
-        self.slots.iter_mut().map(|(slot, tally)| (Timestamp(slot * self.slot_ms), tally))
+        let (first, last, slot_ms) = (self.first(end), self.slot(end), self.slot_ms);
+        self.slots.range_mut(first..).map(move |(slot, tally)| (Timestamp(*slot.min(&last) * slot_ms), tally))
+    }
+
+    /// Whether nothing is in that window.
+    #[must_use]
+    pub fn is_empty(&self, end: Timestamp) -> bool {
+        self.slots.range(self.first(end)..).next().is_none()
     }
 
     fn first(&self, end: Timestamp) -> i64 {

@@ -20,8 +20,8 @@ const MAX_MODELS: usize = 20;
 pub(super) struct Run {
     models: BTreeMap<String, Model>,
     pub last_event: Option<Timestamp>,
-    /// Its summary, until a bundle or the windows' end moves.
-    cached: Option<(Vec<i64>, RunSummary)>,
+    /// Its summary, until a bundle comes or the end of a window moves that is not empty.
+    cached: Option<(Vec<Option<i64>>, RunSummary)>,
 }
 
 #[derive(Debug)]
@@ -33,12 +33,12 @@ struct Model {
 }
 
 impl Run {
-    /// Takes a finished session. `at` is its last event, where that can be right, and `latest` that of any run.
+    /// Takes a finished session. `at` is its last event, where that can be right; no window will end before `earliest_end`.
     pub fn add(
         &mut self,
         bundle: &BundleView<'_>,
         at: Option<Timestamp>,
-        latest: Option<Timestamp>,
+        earliest_end: Timestamp,
         settings: &ViewSettings,
     ) {
         self.forget_summary();
@@ -46,8 +46,8 @@ impl Run {
         let model = self.model(bundle.session.model.as_deref(), settings);
         model.whole.add(bundle);
         model.last.add(bundle, at);
-        if let Some((at, latest)) = at.zip(latest) {
-            let slots = model.windows.iter_mut().filter_map(|window| window.at(at, latest));
+        if let Some(at) = at {
+            let slots = model.windows.iter_mut().filter_map(|window| window.at(at, earliest_end));
             slots.for_each(|slot| slot.add(bundle));
         }
     }
@@ -118,7 +118,8 @@ impl Run {
         let slots =
             slots.filter_map(|(start, tallies)| Tally::together(tallies, |tally| Slot::of(start, tally))).collect();
         let shapes = shapes.unwrap_or_else(|| shapes_of(self.models_of(model).map(|model| &model.whole)));
-        Some(PartStatus { model: model.to_owned(), window: window.to_owned(), slot_ms, slots, shapes })
+        let end_ms = Timestamp((shown.end.0.div_euclid(slot_ms) + 1) * slot_ms);
+        Some(PartStatus { model: model.to_owned(), window: window.to_owned(), slot_ms, end_ms, slots, shapes })
     }
 
     /// The run's figures.
@@ -146,10 +147,13 @@ impl Run {
         RunSummary::of(run_id, self.last_event, parts)
     }
 
-    /// The slot in which each window ends; all models have the same.
-    fn window_ends(&self, end: Timestamp) -> Vec<i64> {
-        let windows = self.models.values().next().map_or(&[][..], |model| &model.windows);
-        windows.iter().map(|window| window.slot(end)).collect()
+    /// The slot in which each window ends, where anything is in it: an empty one stays so until a bundle comes.
+    fn window_ends(&self, end: Timestamp) -> Vec<Option<i64>> {
+        let mut ends = Vec::new();
+        for model in self.models.values() {
+            ends.extend(model.windows.iter().map(|window| (!window.is_empty(end)).then(|| window.slot(end))));
+        }
+        ends
     }
 }
 

@@ -31,15 +31,17 @@ const MAX_SERIES: usize = 20_000;
 /// How many times the runs that are shown are held: a run that began earlier than it seemed at first makes room for another.
 const HELD_FOR_SHOWN: usize = 2;
 
-/// An event that is further ahead of its bundle's record moves no window: one wrong stamp would empty them all.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
+/// An event that is further ahead of its bundle's record moves no window: one wrong stamp would empty them all. As
+/// `session.clock_tolerance` (contract.md section 7).
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
 
 /// What is shown, and how much of it is kept: `[run]` of the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ViewSettings {
     /// The run of sessions without a `run_id`.
     pub default_run_id: String,
-    /// Rolling windows by event time: name and length.
+    /// Rolling windows by event time: name and length. They end with the latest event while bundles come, and now once none
+    /// has been written for longer than the shortest of them.
     pub windows: Vec<(String, Duration)>,
     /// Samples of a measure that are kept exactly; more are sketched.
     pub exact_samples: usize,
@@ -53,6 +55,10 @@ impl ViewSettings {
         let mut windows: Vec<_> = self.windows.iter().collect();
         windows.sort_by_key(|(_, length)| *length);
         windows.into_iter()
+    }
+
+    fn shortest_window(&self) -> Duration {
+        self.windows.iter().map(|(_, length)| *length).min().unwrap_or_default()
     }
 }
 
@@ -76,9 +82,12 @@ pub struct RunView {
     knew_ranks: bool,
     /// Those that come first. Each has all its sessions: one that left does not come back.
     runs: BTreeMap<Arc<str>, Run>,
-    /// The last event of any run: where the windows end.
+    /// The last event of any run: where the windows end while traffic goes on.
     latest: Option<Timestamp>,
+    /// When the last bundle was written. Its last event can be `session.idle_timeout` older and more.
+    written: Option<Timestamp>,
     read: Read,
+    current_at: Option<Timestamp>,
     unreadable: u64,
 }
 
@@ -107,7 +116,8 @@ impl RunView {
     pub fn new(mut settings: ViewSettings) -> Self {
         settings.default_run_id = names::shown(&settings.default_run_id).into_owned();
         let (ranks, runs) = (Ranks::default(), BTreeMap::new());
-        Self { settings, ranks, knew_ranks: false, runs, latest: None, read: Read::All, unreadable: 0 }
+        let (latest, written, current_at) = (None, None, None);
+        Self { settings, ranks, knew_ranks: false, runs, latest, written, read: Read::All, current_at, unreadable: 0 }
     }
 
     /// An empty view of a topic that is yet to be read: it shows nothing before [`Self::has_read_since`] and
@@ -143,8 +153,8 @@ impl RunView {
         self.ranks.in_order().take(self.settings.max_runs)
     }
 
-    /// When the bundles were written at the earliest that the rolling windows need, and as much again, should the traffic
-    /// have ended a while ago.
+    /// When the bundles were written at the earliest that the rolling windows need, and as much again, should the latest event
+    /// be a while ago.
     #[must_use]
     pub fn windows_since(settings: &ViewSettings, now: Timestamp) -> Timestamp {
         let longest = settings.windows.iter().map(|(_, length)| *length).max().unwrap_or_default();
@@ -165,9 +175,15 @@ impl RunView {
         }
     }
 
+    /// The topic could be read at `now`.
+    pub fn is_current_at(&mut self, now: Timestamp) {
+        self.current_at = Some(now);
+    }
+
     /// Takes one record of the bundles topic; one that is no bundle is counted and passed over. `written_at` is the record's
-    /// own timestamp: what is believed of a bundle rests on the topic, not on when it is read.
-    pub fn observe(&mut self, bundle: &[u8], written_at: Timestamp) {
+    /// own timestamp: what is believed of a bundle rests on the topic, not on when it is read. `now` says only which windows
+    /// can't be asked for any more.
+    pub fn observe(&mut self, bundle: &[u8], written_at: Timestamp, now: Timestamp) {
         let Some(bundle) = BundleView::parse(bundle) else {
             self.unreadable += 1;
             return;
@@ -182,8 +198,10 @@ impl RunView {
         }
         let at = bundle.session.last_event_ms.filter(|at| *at <= written_at + CLOCK_TOLERANCE);
         self.latest = self.latest.max(at);
+        self.written = self.written.max(Some(written_at));
+        let earliest_end = self.latest.map_or(now, |latest| latest.min(now));
         if let Some(run) = self.runs.get_mut(&*named) {
-            run.add(&bundle, at, self.latest, &self.settings);
+            run.add(&bundle, at, earliest_end, &self.settings);
         }
     }
 
@@ -210,37 +228,38 @@ impl RunView {
         names
     }
 
-    /// The figures of every run, by run id.
-    pub fn summaries(&mut self) -> Vec<RunSummary> {
-        let Some(shown) = self.shown() else { return Vec::new() };
+    /// The figures of every run as of `now`, by run id.
+    pub fn summaries(&mut self, now: Timestamp) -> Vec<RunSummary> {
+        let Some(shown) = self.shown(now) else { return Vec::new() };
         let mut names = self.shown_runs(&shown);
         names.sort_unstable();
         let summary = |name: &Arc<str>| Some(self.runs.get_mut(name)?.summary(name, &shown).clone());
         names.iter().filter_map(summary).collect()
     }
 
-    /// The figures of one run; `None` where it is not shown.
-    pub fn summary(&mut self, run: &str) -> Option<RunSummary> {
-        let (run, shown) = (names::shown(run), self.shown()?);
+    /// The figures of one run as of `now`; `None` where it is not shown.
+    pub fn summary(&mut self, run: &str, now: Timestamp) -> Option<RunSummary> {
+        let (run, shown) = (names::shown(run), self.shown(now)?);
         let name = self.shown_runs(&shown).into_iter().find(|name| **name == *run)?;
         Some(self.runs.get_mut(&name)?.summary(&name, &shown).clone())
     }
 
     /// How many runs on the topic are not shown: others began later, or there are no more series for them. `None` before all
     /// of the topic has been read.
-    pub fn runs_not_shown(&mut self) -> Option<usize> {
-        let shown = self.shown().filter(|shown| shown.whole)?;
+    pub fn runs_not_shown(&mut self, now: Timestamp) -> Option<usize> {
+        let shown = self.shown(now).filter(|shown| shown.whole)?;
         Some(self.ranks.len() - self.shown_runs(&shown).len())
     }
 
-    /// One run, and which others there are.
-    pub fn status(&mut self, query: &StatusQuery) -> RunStatus {
-        let shown = self.shown();
+    /// One run as of `now`, and which others there are.
+    pub fn status(&mut self, query: &StatusQuery, now: Timestamp) -> RunStatus {
+        let shown = self.shown(now);
         let mut runs = shown.as_ref().map(|shown| self.shown_runs(shown)).unwrap_or_default();
         runs.sort_by_key(|run| (Reverse(self.runs.get(run).and_then(|run| run.last_event)), Arc::clone(run)));
         let mut status = RunStatus {
             complete: self.read == Read::All,
-            runs_not_shown: self.runs_not_shown(),
+            current_at_ms: self.current_at,
+            runs_not_shown: self.runs_not_shown(now),
             runs,
             run: None,
             windows: self.settings.windows_by_length().map(|(name, _)| name.clone()).collect(),
@@ -262,15 +281,16 @@ impl RunView {
     }
 
     /// What may be shown; `None` before anything may.
-    fn shown(&self) -> Option<Shown> {
-        let Self { settings, latest, read, .. } = self;
+    fn shown(&self, now: Timestamp) -> Option<Shown> {
+        let Self { settings, latest, written, read, .. } = self;
+        let has_stopped = written.is_none_or(|written| now.since(written) > settings.shortest_window());
+        let end = latest.filter(|_| !has_stopped).map_or(now, |latest| latest.min(now));
         let reaches_back = |length: Duration| match *read {
             Read::Nothing => false,
-            Read::Since(since) => latest.is_some_and(|latest| latest - length >= since),
+            Read::Since(since) => end - length >= since,
             Read::All => true,
         };
         let windows = settings.windows.iter().map(|(name, length)| (name.clone(), reaches_back(*length)));
-        let end = latest.unwrap_or_default();
         (*read != Read::Nothing).then(|| Shown { whole: *read == Read::All, windows: windows.collect(), end })
     }
 

@@ -26,6 +26,8 @@ pub struct StatusQuery {
 pub struct RunStatus {
     /// Whether the bundles topic has been read to its end once; until then what needs all of it is not shown.
     pub complete: bool,
+    /// When this replica could read the topic for the last time; `None` before that.
+    pub current_at_ms: Option<Timestamp>,
     /// The one whose last event is latest first.
     pub runs: Vec<Arc<str>>,
     /// How many more are on the topic; `None` while that is not known.
@@ -47,6 +49,8 @@ pub struct PartStatus {
     pub window: String,
     /// Length of a slot in milliseconds.
     pub slot_ms: i64,
+    /// Where the last slot ends.
+    pub end_ms: Timestamp,
     /// The window in slots, or where that is the whole run the longest one; those without a session are left out.
     pub slots: Vec<Slot>,
     /// Of the part itself, by measure.
@@ -58,6 +62,8 @@ pub struct PartStatus {
 pub struct Slot {
     pub start_ms: Timestamp,
     pub sessions: u64,
+    /// Of these sessions.
+    pub events: u64,
     /// By measure; absent where there is no sample.
     pub figures: BTreeMap<&'static str, Figures>,
 }
@@ -69,6 +75,7 @@ impl Slot {
             start_ms: start,
             figures: Measure::PLOTTED.into_iter().filter_map(figures).collect(),
             sessions: tally.sessions.values().sum(),
+            events: tally.events,
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::measure::Measure;
 use super::run_view::ALL;
-use super::tally::Tally;
+use super::tally::{Tally, Traits};
 use crate::collector::EndReason;
 use crate::distribution::{Distribution, Figures};
 use crate::time::Timestamp;
@@ -30,6 +30,8 @@ pub struct Part {
     /// Sessions finished, all end reasons.
     pub sessions: u64,
     pub sessions_by_end_reason: BTreeMap<EndReason, u64>,
+    #[serde(flatten)]
+    pub traits: Traits,
     /// Request rows.
     pub responses: u64,
     /// Whether a measure has too many samples to be exact.
@@ -51,6 +53,7 @@ impl Part {
             window: window.to_owned(),
             sessions: tally.sessions.values().sum(),
             sessions_by_end_reason: tally.sessions.clone(),
+            traits: tally.traits.clone(),
             responses: tally.responses,
             approximate: figures.values().any(|figures| figures.approximate),
             figures,
@@ -66,7 +69,13 @@ impl RunSummary {
     /// The whole run over all models.
     #[must_use]
     pub fn whole(&self) -> Option<&Part> {
-        self.parts.iter().find(|part| part.model == ALL && part.window == ALL)
+        self.part(ALL, ALL)
+    }
+
+    /// The figures of a model over a window; `None` where no session is in it.
+    #[must_use]
+    pub fn part(&self, model: &str, window: &str) -> Option<&Part> {
+        self.parts.iter().find(|part| part.model == model && part.window == window)
     }
 
     /// How many series the gauges make of it, at most.

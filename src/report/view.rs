@@ -35,6 +35,12 @@ pub struct SessionView<'a> {
     #[serde(borrow, default, deserialize_with = "not_empty")]
     pub model: Option<Cow<'a, str>>,
     pub end_reason: EndReason,
+    #[serde(borrow, default)]
+    pub stream_start_source: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pub clock: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub events: u64,
     #[serde(default)]
     pub first_event_ms: Option<Timestamp>,
     #[serde(default)]

@@ -35,13 +35,21 @@ fn status() -> Value {
     let slot = |start_ms: i64, p50: f64, p99: f64| json!({"start_ms": start_ms, "sessions": 1, "figures": {ttft: figures(9, [p50, p50, p50, p99, p99])}});
     json!({
         "version": "0.1.0", "now_ms": 1_790_001_000_000_i64,
+        "verdict": {
+            "state": "bad", "headline": "This replica is not ready",
+            "checks": [
+                {"name": "replica", "title": "This replica", "state": "bad", "value": "not ready", "objective": "live and ready"},
+                {"name": "rtf", "title": "Real time (RTF)", "state": "unknown", "value": "9 of 30 responses", "objective": "at most 1"},
+            ],
+            "notes": [format!("The stream of a session starts {}.", "somewhere ".repeat(9).trim_end())],
+        },
         "live": {"passes": true, "lines": ["alive"]},
         "ready": {"passes": false, "lines": ["partition 3 restoring, 12345 records left", "draining\u{1b}[2J"]},
         "sessions_open": 12.0, "lag": {"records": 34.0, "seconds": 5.25},
         "dead_letters": {"invalid_json": 2, "too_deep": 1}, "partitions": {"running": 7, "restoring": 1},
         "complete": true, "runs": ["nightly\r", "older"], "windows": ["5m", "1h"],
         "run": {
-            "run_id": "nightly\r", "last_event_ms": 7, "sessions": 200, "responses": 674, "sessions_by_end_reason": null,
+            "run_id": "nightly\r", "last_event_ms": 1_790_000_999_000_i64, "sessions": 200, "responses": 674, "sessions_by_end_reason": null,
             "parts": [{
                 "model": "all", "window": "5m", "sessions": 200, "responses": 674, "approximate": false,
                 "sessions_by_end_reason": {"closed": 190, "expired": 10},
@@ -76,30 +84,35 @@ fn status() -> Value {
     })
 }
 
-const FRAME: &str = r"duplex-collector 0.1.0  http://ADDRESS  14:30:00 UTC
+const FRAME: &str = r"This replica is not ready
+  This replica: not ready (has to be: live and ready)
+duplex-collector 0.1.0  http://ADDRESS  14:30:00 UTC
 not ready: partition 3 restoring, 12345 records left; draining\u{1b}[2J  7 partitions running, 1 re…
-run nightly\r (1 of 2)  model all  window 5m
-sessions 200 finished, 12 open here   lag 34 records, 5.2 s   dead letters 3 (invalid_json 2, too_d…
+run nightly\r (1 of 2)  model all  window 5m  last event 2026-09-21 14:29:59 UTC
+sessions 200 finished, 12 open here   lag 34 records, 5.25 s
+dead letters 3 (invalid_json 2, too_deep 1)  duplex-collector dead-letters list
+The stream of a session starts somewhere somewhere somewhere somewhere somewhere somewhere somewhere
+somewhere somewhere.
 
                       count      mean       p50       p90       p99       max
-stream TTFT    ms       197  3143.682  2994.534  4434.238  6375.456  9106.197
+stream TTFT    ms       197     3,140     2,990     4,430     6,380     9,110
 stream TTFP    ms      none
 stream RTF             none
-response TTFT  ms       674   349.740   312.250   558.989   980.126  1476.669
+response TTFT  ms       674       350       312       559       980     1,480
 response TTFP  ms      none
-response RTF            674  0.650754  0.600000  0.886298  1.681425  2.028447
+response RTF            674     0.651       0.6     0.886      1.68      2.03
 ended  closed 190  expired 10   responses 674
 
 over time, from 0 up; a bar is 1 min, the last is on the right
-response TTFT  p50 ▆▃ █  150.000 to 400.000 ms
-               p99 █▄ █  450.000 to 1000.000 ms
+response TTFT  p50 ▆▃ █  150 to 400 ms
+               p99 █▄ █  450 to 1,000 ms
 last sessions         end            took s   TTFT ms    RTF · waits █ audio x cut
-s-1\u{1b}]0;owned\u{… closed           20.0    3100.3   2.79 ···██████████████ ····██████        x
+s-1\u{1b}]0;owned\u{… closed             20     3,100   2.79 ···██████████████ ····██████        x
 s-2                   idle_timeout        -         -      -
 ";
 
 #[test]
-fn one_frame_has_the_reports_digits_and_nothing_that_a_terminal_acts_on() {
+fn one_frame_has_the_verdict_first_three_digits_and_nothing_that_a_terminal_acts_on() {
     let (address, asked) = serving("200 OK", status().to_string());
     let url = format!("http://{address}/");
     let output = run(&["top", "--once", "--url", &url, "--window", "5m", "--run", "night ly&x=1"]);

@@ -56,7 +56,7 @@ fn view(now: Timestamp) -> RunView {
             "responses": [{"response_id": "r", "status": "completed", "ttft_source": "server", "ttfp_source": "server",
                            "max_audio_gap_ms": 1.0}],
         });
-        view.observe(bundle.to_string().as_bytes(), now);
+        view.observe(bundle.to_string().as_bytes(), now, now);
     }
     view
 }

@@ -85,31 +85,32 @@ fn topic() -> impl Strategy<Value = Vec<Partition>> {
     })
 }
 
-/// Takes the partitions' records in an order that `choices` makes.
-fn take(view: &mut RunView, partitions: &[&[Stored]], choices: &[usize]) {
+/// Takes the partitions' records in an order that `choices` makes. The clock goes on meanwhile, up to `now`.
+fn take(view: &mut RunView, partitions: &[&[Stored]], choices: &[usize], now: Timestamp) {
     let mut left: Vec<&[Stored]> = partitions.to_vec();
     let mut choices = choices.iter().cycle();
     while left.iter().any(|left| !left.is_empty()) {
         left.retain(|left| !left.is_empty());
         let choice = choices.next().copied().unwrap_or_default();
         let from = choice % left.len();
-        let (now, later) = left[from].split_at((choice / 7 % 9 + 1).min(left[from].len()));
-        now.iter().for_each(|record| view.observe(&record.json(), record.written_at));
+        let (taken, later) = left[from].split_at((choice / 7 % 9 + 1).min(left[from].len()));
+        let clock = now - Duration::from_secs(left.iter().map(|left| left.len() as u64).sum());
+        taken.iter().for_each(|record| view.observe(&record.json(), record.written_at, clock));
         left[from] = later;
         if choice.is_multiple_of(5) {
-            view.summaries();
+            view.summaries(clock);
         }
     }
     view.has_read_all();
 }
 
 /// Reads a topic whole, and again where that is asked for, as the service does.
-fn read(partitions: &[&[Stored]], choices: &[usize]) -> RunView {
+fn read(partitions: &[&[Stored]], choices: &[usize], now: Timestamp) -> RunView {
     let mut view = RunView::unread(settings());
-    take(&mut view, partitions, choices);
+    take(&mut view, partitions, choices, now);
     if view.needs_another_reading() {
         view = view.to_read_again();
-        take(&mut view, partitions, choices);
+        take(&mut view, partitions, choices, now);
     }
     assert!(!view.needs_another_reading(), "it knew every run before it began");
     view
@@ -117,10 +118,10 @@ fn read(partitions: &[&[Stored]], choices: &[usize]) -> RunView {
 
 type Figures = (Vec<RunSummary>, Option<usize>, Vec<RunStatus>);
 
-fn figures(mut view: RunView) -> Figures {
+fn figures(mut view: RunView, now: Timestamp) -> Figures {
     let asked = |window: Option<&str>| StatusQuery { window: window.map(str::to_owned), ..StatusQuery::default() };
-    let status = [None, Some("5m"), Some("1h")].map(|window| view.status(&asked(window)));
-    (view.summaries(), view.runs_not_shown(), status.into())
+    let status = [None, Some("5m"), Some("1h")].map(|window| view.status(&asked(window), now));
+    (view.summaries(now), view.runs_not_shown(now), status.into())
 }
 
 /// The runs to be shown: the default one, then those whose first bundle was written last.
@@ -146,31 +147,35 @@ proptest! {
         topic in topic(),
         choices in prop::collection::vec(0usize..1_000, 1..40),
         caught_up in prop::collection::vec(any::<prop::sample::Index>(), 4),
+        now_s in 0i64..30_000,
     ) {
+        // Some records are stamped ahead of it.
+        let now = Timestamp((1_000_000 + now_s) * 1_000);
         let whole: Vec<&[Stored]> = topic.iter().map(|(records, _)| records.as_slice()).collect();
         let left: Vec<&[Stored]> = topic.iter().map(|(records, taken)| &records[*taken..]).collect();
         for contents in [&whole, &left] {
-            let expected = figures(read(contents, &[0]));
+            let expected = figures(read(contents, &[0], now), now);
             let (runs, not_shown) = expected_runs(contents);
             let shown = expected.0.iter().map(|run| run.run_id.chars().take(47).collect());
             prop_assert_eq!((shown.collect::<BTreeSet<String>>(), expected.1), (runs, Some(not_shown)));
 
             // Another process, which reads them in another order.
-            prop_assert_eq!(&figures(read(contents, &choices)), &expected);
+            prop_assert_eq!(&figures(read(contents, &choices, now), now), &expected);
 
             // One that had caught up before the rest was written.
             let before = |(records, index): (&&[Stored], &prop::sample::Index)| index.index(records.len() + 1);
             let before: Vec<usize> = contents.iter().zip(&caught_up).map(before).collect();
             let parts = contents.iter().zip(&before).map(|(records, before)| records.split_at(*before));
             let (early, late): (Vec<&[Stored]>, Vec<&[Stored]>) = parts.unzip();
-            let mut view = read(&early, &choices);
-            view.summaries();
-            take(&mut view, &late, &choices);
+            let before = now - Duration::from_secs(1_000);
+            let mut view = read(&early, &choices, before);
+            view.summaries(before);
+            take(&mut view, &late, &choices, now);
             if view.needs_another_reading() {
                 view = view.to_read_again();
-                take(&mut view, contents, &choices);
+                take(&mut view, contents, &choices, now);
             }
-            prop_assert_eq!(&figures(view), &expected);
+            prop_assert_eq!(&figures(view, now), &expected);
         }
     }
 }

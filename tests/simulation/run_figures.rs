@@ -26,14 +26,17 @@ pub fn judge(world: &World) -> Result<(), Violation> {
     let partitions: Vec<Vec<Record>> = (0..BUNDLE_PARTITIONS).map(|partition| records(world, partition)).collect();
     let mut random = Random::new(partitions.iter().map(|records| records.len() as u64).sum(), 7);
     let whole: Vec<&[Record]> = partitions.iter().map(Vec::as_slice).collect();
-    let begins = figures(read_again_as_needed(read(RunView::new(settings()), &whole, None), &whole));
+    // A while after the last of it was written.
+    let written = partitions.iter().flatten().map(|(written_at, _)| *written_at).max().unwrap_or_default();
+    let now = written + Duration::from_secs(random.below(400));
+    let begins = figures(read_again_as_needed(read(RunView::new(settings()), &whole, None, now), &whole, now), now);
 
     let split = |records: &&'_ [Record]| random.below(records.len() as u64 + 1) as usize;
     let (early, late): (Vec<_>, Vec<_>) =
         whole.iter().map(split).collect::<Vec<_>>().into_iter().zip(&whole).map(|(at, all)| all.split_at(at)).unzip();
-    let mut view = read_again_as_needed(read(RunView::new(settings()), &early, Some(&mut random)), &early);
-    view.summaries();
-    let goes_on = figures(read_again_as_needed(read(view, &late, Some(&mut random)), &whole));
+    let mut view = read_again_as_needed(read(RunView::new(settings()), &early, Some(&mut random), now), &early, now);
+    view.summaries(now);
+    let goes_on = figures(read_again_as_needed(read(view, &late, Some(&mut random), now), &whole, now), now);
     if begins != goes_on {
         let detail = format!("one that begins shows\n{begins:?}\none that went on\n{goes_on:?}");
         return Err(Violation::new(Invariant::RunFiguresAreOfTheTopic, detail));
@@ -61,27 +64,27 @@ fn records(world: &World, partition: i32) -> Vec<Record> {
 }
 
 /// Takes the partitions' records, by turns or one partition after the other.
-fn read(mut view: RunView, partitions: &[&[Record]], mut turns: Option<&mut Random>) -> RunView {
+fn read(mut view: RunView, partitions: &[&[Record]], mut turns: Option<&mut Random>, now: Timestamp) -> RunView {
     let mut left = partitions.to_vec();
     while left.iter().any(|left| !left.is_empty()) {
         left.retain(|left| !left.is_empty());
         let from = turns.as_mut().map_or(0, |random| random.below(left.len() as u64) as usize);
         let ((written_at, bundle), later) = left[from].split_first().expect("it is not empty");
-        view.observe(bundle, *written_at);
+        view.observe(bundle, *written_at, now);
         left[from] = later;
     }
     view
 }
 
-fn read_again_as_needed(view: RunView, partitions: &[&[Record]]) -> RunView {
+fn read_again_as_needed(view: RunView, partitions: &[&[Record]], now: Timestamp) -> RunView {
     if !view.needs_another_reading() {
         return view;
     }
-    let mut again = read(view.to_read_again(), partitions, None);
+    let mut again = read(view.to_read_again(), partitions, None, now);
     again.has_read_all();
     again
 }
 
-fn figures(mut view: RunView) -> (Vec<RunSummary>, Option<usize>, RunStatus) {
-    (view.summaries(), view.runs_not_shown(), view.status(&StatusQuery::default()))
+fn figures(mut view: RunView, now: Timestamp) -> (Vec<RunSummary>, Option<usize>, RunStatus) {
+    (view.summaries(now), view.runs_not_shown(now), view.status(&StatusQuery::default(), now))
 }

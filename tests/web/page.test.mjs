@@ -1,11 +1,8 @@
 // The status page in a browser, served by the demo while its traffic flows.
 
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { changeStatus, Demo, launch, lowContrast, newPage, root, STATUS, values, violations } from './support.mjs';
-import { healthy, VERDICTS } from './verdicts.mjs';
+import { changeStatus, Demo, launch, lowContrast, newPage, STATUS, values, violations } from './support.mjs';
 
 const FIGURES = ['count', 'mean', 'p50', 'p90', 'p99', 'max'];
 const MEASURES = { response: ['ttft_ms', 'ttfp_ms', 'rtf'], stream: ['ttft_ms', 'ttfp_ms', 'rtf'] };
@@ -85,12 +82,15 @@ describe('once it has ended', () => {
         assert.deepEqual(shown.figures, Object.fromEntries(figures));
         assert.deepEqual(shown.ends, part.sessions_by_end_reason);
         assert.deepEqual([shown.tiles.sessions, shown.tiles.responses], [part.sessions, part.responses]);
-        const asText = await page
+        // Three digits to look at, all of them for who points at it.
+        const written = await page
           .locator('[data-figure]')
-          .evaluateAll((nodes) =>
-            nodes.map((node) => [Number(node.textContent.replaceAll(',', '')), Number(node.dataset.value)]),
-          );
-        for (const [text, value] of asText) assert.equal(text, value);
+          .evaluateAll((nodes) => nodes.map((node) => [node.textContent, node.title, Number(node.dataset.value)]));
+        for (const [text, title, value] of written) {
+          const shown = Number(text.replaceAll(',', ''));
+          if (title) assert.equal(Number.parseFloat(title), value);
+          assert.equal(shown, title ? Number(value.toPrecision(3)) : value);
+        }
       }
     }
     assert.deepEqual(page.faults, []);
@@ -176,6 +176,29 @@ describe('once it has ended', () => {
     });
   }
 
+  test('on a phone the table of sessions keeps TTFT, TTFP and RTF, and fits', async () => {
+    const page = await open('', { viewport: { width: 390, height: 844 } });
+    assert.deepEqual(
+      (await page.locator('thead th:visible').allTextContents()).slice(2),
+      ['TTFT, ms', 'TTFP, ms', 'RTF'],
+    );
+    const { scroll, client } = await page.locator('.scroll').evaluate((table) => ({
+      scroll: table.scrollWidth,
+      client: table.clientWidth,
+    }));
+    assert.equal(scroll, client);
+    await page.close();
+  });
+
+  test('dead letters are told by reason, with the command that shows them', async () => {
+    const page = await open('', {}, (status) => {
+      status.dead_letters = { invalid_json: 4711, too_deep: 2 };
+    });
+    const tile = await page.locator('.tile', { hasText: 'Dead letters' }).innerText();
+    assert.match(tile, /4,713[^]*invalid_json 4,711, too_deep 2[^]*duplex-collector dead-letters list/);
+    await page.close();
+  });
+
   test('what is chosen is in the address', async () => {
     const page = await open();
     await page.locator('select[name=window]').selectOption('1h');
@@ -207,9 +230,15 @@ describe('once it has ended', () => {
       status.last_sessions[0].end_reason = hostile;
       status.ready = { passes: false, lines: [hostile] };
       status.dead_letters = { [hostile]: 1 };
+      status.verdict.headline = hostile;
+      status.verdict.notes = [hostile];
+      status.verdict.checks[0].value = hostile;
     });
     await page.getByRole('button', { name: hostile }).click();
     for (const place of [
+      '#headline',
+      '#checks',
+      '#notes',
       '#basis',
       '#sessions th',
       '#sessions .reason',
@@ -305,34 +334,88 @@ describe('once it has ended', () => {
 describe('the verdict', () => {
   before(() => demo.played());
 
-  for (const [headline, change] of VERDICTS) {
-    test(`${headline}: ${change.toString().match(/status\)?\.(\S+)|$/)[1] ?? 'at each objective'}`, async () => {
-      const page = await open('', {}, (status) => {
-        healthy(status);
-        change(status);
-      });
-      assert.equal(await page.getByRole('heading', { level: 1 }).textContent(), headline);
-      assert.equal(await page.title(), `${headline} · duplex-collector`);
-      const wrong = await page.locator('.checks [data-state=bad]').count();
-      assert.equal(wrong, /Healthy|No traffic/.test(headline) ? 0 : headline.split(',').length);
+  test('it is drawn as the collector tells it', async () => {
+    const check = (name, state, value) => ({ name, title: `${name}!`, state, value, objective: `${name}?` });
+    const checks = [check('a', 'good', 'fine'), check('b', 'bad', 'broken'), check('c', 'unknown', 'none')];
+    for (const state of ['bad', 'good', 'unknown']) {
+      const verdict = { state, headline: `All is ${state}`, checks, notes: ['Streams start somewhere.'] };
+      const page = await open('', {}, (status) => Object.assign(status, { verdict }));
+      assert.equal(await page.getByRole('heading', { level: 1 }).textContent(), verdict.headline);
+      assert.equal(await page.title(), `${verdict.headline} · duplex-collector`);
+      assert.equal(await page.locator('#verdict').getAttribute('data-state'), state);
+      const drawn = await page
+        .locator('.checks li')
+        .evaluateAll((nodes) => nodes.map((node) => [node.dataset.check, node.dataset.state, node.textContent]));
+      assert.deepEqual(drawn, [
+        ['a', 'good', 'fine: a!finea?'],
+        ['b', 'bad', 'wrong: b!brokenb?'],
+        ['c', 'unknown', 'not known: c!nonec?'],
+      ]);
+      assert.equal(await page.locator('#notes').innerText(), 'Streams start somewhere.');
       await page.close();
-    });
-  }
+    }
+  });
 
-  test('its objectives are those of the alerts', async () => {
+  test('the limit of what is checked is drawn into its plots', async () => {
+    const page = await open('', {}, ({ verdict }) => {
+      for (const { plotted } of verdict.checks) if (plotted) plotted.limit = 4711;
+    });
+    const lines = () =>
+      page.locator('[data-measure]').evaluateAll((cards) => cards.map((card) => card.querySelectorAll('line.objective').length));
+    assert.deepEqual(await lines(), [2, 2, 2]);
+    assert.deepEqual(await page.locator('figcaption .objective').allTextContents(), [
+      'objective 4,711 ms',
+      'objective 4,711 ms',
+      'objective 4,711',
+    ]);
+    await page.locator('input[value=stream]').check();
+    await page.locator('[data-measure=duplex_stream_rtf]').waitFor();
+    assert.deepEqual(await lines(), [0, 0, 0]);
+    await page.close();
+  });
+});
+
+describe('the plots', () => {
+  before(() => demo.played());
+
+  test('what is pointed at is said below, as is the last before', async () => {
     const page = await open();
-    const {
-      response_ttft: ttft,
-      response_rtf: rtf,
-      lag,
-    } = await page.evaluate(() => import('/page/verdict.js').then((module) => module.OBJECTIVES));
-    const alerts = await readFile(path.join(root, 'deploy/prometheus/alerts.yml'), 'utf8');
-    const recording = await readFile(path.join(root, 'deploy/prometheus/recording.yml'), 'utf8');
-    const found = (text, pattern) => Array.from(text.matchAll(pattern), (match) => Number(match[1]));
-    assert.deepEqual(new Set(found(recording, /ttft_seconds_bucket\{le="([^"]+)"/g)), new Set([ttft.limit / 1000]));
-    assert.deepEqual(new Set(found(recording, /rtf_bucket\{le="([^"]+)"/g)), new Set([rtf.limit]));
-    assert.deepEqual(new Set(found(alerts, /ttft_slow:\w+ > [\d.]+ \* ([\d.]+)/g)), new Set([ttft.share]));
-    assert.deepEqual(found(alerts, /lag_seconds > (\d+)/g), [lag.seconds]);
+    const figure = page.locator('#traffic-plots figure').first();
+    const readout = figure.locator('.readout');
+    const marks = figure.locator('.bin');
+    const words = (mark) => mark.getAttribute('data-words');
+    assert.match(await words(marks.first()), /^\d\d:\d\d:\d\d: [\d,]+ sessions? in 5 s, [\d.,]+ per second$/);
+    assert.equal(await readout.textContent(), await words(marks.last()));
+    await marks.first().hover();
+    assert.equal(await readout.textContent(), await words(marks.first()));
+    await page.getByRole('heading', { level: 1 }).hover();
+    assert.equal(await readout.textContent(), await words(marks.last()));
+    await page.close();
+  });
+
+  test('rates are the sessions and events of the slots', async () => {
+    const view = { start: 1_790_000_000_000, slot: 60_000 };
+    const page = await open('', {}, (status) => {
+      status.view.slot_ms = view.slot;
+      status.view.end_ms = view.start + 60 * view.slot;
+      status.view.slots = [{ start_ms: view.start, sessions: 30, events: 6000, figures: {} }];
+    });
+    const said = await page.locator('#traffic-plots .readout').allTextContents();
+    assert.deepEqual(
+      said.map((text) => text.replace(/^\S+ /, '')),
+      ['30 sessions in 60 s, 0.5 per second', '6,000 events in 60 s, 100 per second'],
+    );
+    await page.close();
+  });
+
+  test('a single slot is a dot and a narrow bar', async () => {
+    const page = await open('', {}, (status) => {
+      status.view.slots = status.view.slots.slice(-1);
+    });
+    const card = page.locator('[data-measure]').first();
+    assert.deepEqual([await card.locator('.dot').count(), await card.locator('.line').count()], [3, 0]);
+    const width = await page.locator('#traffic-plots .bin').first().evaluate((bar) => bar.getBBox().width);
+    assert.ok(width > 1 && width < 60, `${width}`);
     await page.close();
   });
 });
@@ -343,6 +426,7 @@ describe('where there is no sample', () => {
 
   test('before the first run it says what to do', async () => {
     const page = await open('', {}, (status) => {
+      Object.assign(status.verdict, { state: 'unknown', headline: 'No traffic yet', notes: [] });
       Object.assign(status, { runs: [], run: null, view: null, last_sessions: [], sessions_open: null, lag: null });
     });
     await page.getByRole('heading', { name: 'No session has finished yet' }).waitFor();
@@ -385,7 +469,7 @@ describe('where there is no sample', () => {
       status.last_sessions[0].responses.forEach((response) => Object.assign(response, none));
     });
     await page.locator('#sessions .open').first().click();
-    assert.match(await page.locator('[data-measure=duplex_response_ttfp_ms]').innerText(), /no sample yet/);
+    assert.match(await page.locator('[data-measure=duplex_response_ttfp_ms]').innerText(), /no sample/);
     assert.doesNotMatch(await page.locator('body').innerText(), wrong);
     assert.deepEqual(page.faults, []);
     await page.close();

@@ -1,7 +1,8 @@
-// What both plots have: the frame, the axes, the ticks.
+// What all plots have: the frame, the axes, the ticks, and a line that says what is pointed at.
 
-import { svg } from './dom.js';
-import { count, exact, short } from './format.js';
+import { html, svg } from './dom.js';
+import { count, hourAndMinute, NO_SAMPLE, short, timeOfDay, zone } from './format.js';
+import { timeTicks } from './scale.js';
 
 const HEIGHT = 190;
 
@@ -33,11 +34,37 @@ export function vertical(unit, marks, y, area) {
 /** The horizontal axis: its title, and [place, text] of its ticks. */
 export function horizontal(title, ticks, { left, right, bottom }) {
   return [
-    ...ticks.map(([x, content]) => text('tick', x, bottom + 15, content, 'middle')),
+    ...ticks.map(([x, content]) => text('tick', x, bottom + 15, content, x > right - 12 ? 'end' : 'middle')),
     text('axis', (left + right) / 2, HEIGHT - 3, title, 'middle'),
   ];
 }
 
-/** "p50 312.250, p99 980.126 ms" */
-export const inWords = (names, figures, { digits, unit }) =>
-  `${names.map((name) => `${name} ${exact(figures[name], digits)}`).join(', ')} ${unit}`.trim();
+/** The times of a plot from the slot that begins at `first` on: a few slots at least, so that one alone looks like one. */
+export const timesOf = ({ slot_ms, end_ms }, first) => [Math.min(first, end_ms - 12 * slot_ms), end_ms];
+
+/** Title and ticks of an axis of event time. */
+export function axisOf(domain, x) {
+  const { times, step } = timeTicks(domain, Math.floor((x(domain[1]) - x(domain[0])) / 60));
+  const clock = step < 60_000 ? timeOfDay : hourAndMinute;
+  return [`event time, ${zone()}`, times.map((time) => [x(time), clock(time)])];
+}
+
+/** "p50 312, p99 980 ms" */
+export const inWords = (names, figures, { unit }) =>
+  `${names.map((name) => `${name} ${short(figures[name])}`).join(', ')} ${unit}`.trim();
+
+/** A plot with its caption; below it stands `said`, or the words of the mark that is pointed at. */
+export function plot(caption, drawn, said) {
+  if (!drawn) return html('figure', {}, html('figcaption', {}, ...caption), html('p', { class: 'none' }, NO_SAMPLE));
+  const readout = html('p', { class: 'readout' }, said);
+  const figure = html('figure', {}, html('figcaption', {}, ...caption), drawn, readout);
+  const say = (words) => {
+    readout.textContent = words;
+  };
+  figure.addEventListener('pointerover', ({ target }) => say(target.dataset.words ?? said));
+  figure.addEventListener('pointerleave', () => say(said));
+  return figure;
+}
+
+/** How wide a plot is to be: they are drawn to the pixel, so that their text has the size of the page's. */
+export const room = (before, otherwise) => Math.max(before?.clientWidth || otherwise, 240);

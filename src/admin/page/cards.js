@@ -1,10 +1,10 @@
 // The cards of TTFT, TTFP and RTF: their figures and plots.
 
+import { plot, room } from './axes.js';
 import { byId, html, setChildren } from './dom.js';
-import { count, exact, NO_SAMPLE, windowName } from './format.js';
+import { count, exact, NO_SAMPLE, short, windowName } from './format.js';
 import { overTime } from './overtime.js';
 import { shape } from './shape.js';
-import { OBJECTIVES } from './verdict.js';
 
 const TTFT = { name: 'ttft', title: 'TTFT', unit: 'ms', digits: 3 };
 const TTFP = { name: 'ttfp', title: 'TTFP', unit: 'ms', digits: 3 };
@@ -26,55 +26,54 @@ const WORDS = {
 
 const FIGURES = ['count', 'mean', 'p50', 'p90', 'p99', 'max'];
 
-/** Draws the three cards; `of` is "response" or "stream". */
-export function showCards(of, part, view) {
+/** Draws the three cards; `of` is "response" or "stream", `limits` are those of measures that are checked. */
+export function showCards(of, part, view, limits) {
   const cards = byId('cards');
   const samples = of === 'response' ? 'responses' : 'sessions';
   const drawn = [TTFT, TTFP, RTF].map((measure, at) => {
     const key = `duplex_${of}_${measure.name}${measure.unit && `_${measure.unit}`}`;
-    const limit = OBJECTIVES[`${of}_${measure.name}`]?.limit ?? null;
-    const room = plotWidth(cards.children[at]);
-    return card({ ...measure, key, limit, samples, words: WORDS[of][measure.name] }, part?.figures[key], view, room);
+    const limit = limits[key] ?? null;
+    const width = plotWidth(cards.children[at]);
+    return card({ ...measure, key, limit, samples, words: WORDS[of][measure.name] }, part?.figures[key], view, width);
   });
   setChildren(cards, drawn);
 }
 
-function card(measure, figures, view, room) {
+function card(measure, figures, view, width) {
   return html(
     'article',
     { class: 'card', 'data-measure': measure.key, 'aria-label': `${measure.title} of ${measure.samples}` },
     html('h3', {}, measure.title, html('code', {}, measure.key)),
     html('p', { class: 'words' }, measure.words),
-    ...(figures ? filled(measure, figures, view, room) : [none()]),
+    ...(figures ? filled(measure, figures, view, width) : [none()]),
   );
 }
 
-function filled(measure, figures, view, room) {
+function filled(measure, figures, view, width) {
+  const [course, bins] = [overTime(measure, view, width), shape(measure, view.shapes[measure.key], figures, width)];
   return [
     html('dl', { class: 'numbers' }, ...FIGURES.map((name) => number(name, figures, measure))),
     figures.approximate ? html('p', { class: 'approximate' }, 'approximate: quantiles are off by up to 0.5 %') : null,
     html(
       'div',
       { class: 'plots' },
-      plot(['Over time', objective(measure)], overTime(measure, view.slots, view.slot_ms, room)),
-      plot([`Shape, ${windowName(view.window)}`], shape(measure, view.shapes[measure.key], figures, room)),
+      plot(['Over time', objective(measure)], course.drawn, course.said),
+      plot([`Shape, ${windowName(view.window)}`], bins.drawn, bins.said),
     ),
   ];
 }
 
 function number(name, figures, { unit, digits }) {
   const value = figures[name];
-  const text = name === 'count' ? count(value) : exact(value, digits);
+  const [text, all] = name === 'count' ? [count(value)] : [short(value), `${exact(value, digits)} ${unit}`.trim()];
   const isApproximate = figures.approximate && name.startsWith('p');
   return html(
     'div',
     {},
     html('dt', {}, unit && name !== 'count' ? `${name}, ${unit}` : name),
-    html('dd', { 'data-figure': name, 'data-value': value }, isApproximate ? `≈ ${text}` : text),
+    html('dd', { 'data-figure': name, 'data-value': value, title: all }, isApproximate ? `≈ ${text}` : text),
   );
 }
-
-const plot = (caption, drawn) => html('figure', {}, html('figcaption', {}, ...caption), drawn ?? none());
 
 const none = () => html('p', { class: 'none' }, NO_SAMPLE);
 
@@ -82,11 +81,7 @@ function objective({ limit, unit }) {
   return limit === null ? null : html('span', { class: 'objective' }, `objective ${count(limit)} ${unit}`.trim());
 }
 
-/** Plots are drawn to the pixel, so that their text has the size of the page's. */
 function plotWidth(before) {
-  const figure = before?.querySelector('figure');
-  if (figure) return Math.max(figure.clientWidth, 240);
-  const room = byId('cards').clientWidth;
-  const share = room > 992 ? room / 3 - 56 : room > 640 ? room / 2 - 40 : room - 36;
-  return Math.max(share, 240);
+  const all = byId('cards').clientWidth;
+  return room(before?.querySelector('figure'), all > 992 ? all / 3 - 56 : all > 640 ? all / 2 - 40 : all - 36);
 }

@@ -13,9 +13,10 @@ export function showCounts(status, part) {
   const reasons = letters.map(([reason, records]) => `${reason} ${count(records)}`).join(', ');
   const restoring = partitions.restoring ? `, ${count(partitions.restoring)} restoring` : '';
   const behind = lag?.seconds ? `; ${duration(1000 * lag.seconds)} behind` : '';
+  const none = view ? 0 : null;
   setChildren(byId('tiles'), [
-    tile('sessions', 'Sessions finished', part?.sessions, view && windowName(view.window)),
-    tile('responses', 'Responses', part?.responses, 'of these sessions'),
+    tile('sessions', 'Sessions finished', part?.sessions ?? none, view && windowName(view.window)),
+    tile('responses', 'Responses', part?.responses ?? none, 'of these sessions'),
     tile(
       'sessions_open',
       'Sessions open',
@@ -23,18 +24,25 @@ export function showCounts(status, part) {
       `${HERE}; ${plural(partitions.running, 'partition')}${restoring}`,
     ),
     tile('lag', 'Records of lag', lag?.records, HERE + behind),
-    tile('dead_letters', 'Dead letters', all, `this replica, since it started${reasons && `: ${reasons}`}`),
+    tile(
+      'dead_letters',
+      'Dead letters',
+      all,
+      `this replica, since it started${reasons && `: ${reasons}; see them with `}`,
+      all > 0 ? html('code', {}, 'duplex-collector dead-letters list') : null,
+    ),
   ]);
 }
 
-function tile(name, title, value = null, note) {
+function tile(name, title, value, note, more = null) {
+  value ??= null;
   const isKnown = value !== null;
   return html(
     'li',
     { class: 'card tile' },
     html('span', { class: 'title' }, title),
     html('strong', { 'data-tile': name, 'data-value': value }, isKnown ? count(value) : '–'),
-    html('span', { class: 'note' }, isKnown ? note : 'not known yet'),
+    html('span', { class: 'note' }, isKnown ? note : 'not known yet', more ?? ''),
   );
 }
 

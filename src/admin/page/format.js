@@ -14,7 +14,7 @@ const minute = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit
 // As in ISO 8601, with a blank.
 const day = new Intl.DateTimeFormat('sv', { dateStyle: 'short', timeStyle: 'medium' });
 
-export const NO_SAMPLE = 'no sample yet';
+export const NO_SAMPLE = 'no sample';
 
 export const count = (value) => integer.format(value);
 
@@ -24,7 +24,7 @@ export function exact(value, digits) {
   return Number(padded) === value ? padded : String(value);
 }
 
-/** For axes. */
+/** To three digits. */
 export const short = (value) => rounded.format(value);
 
 export const percent = (share) => `${hundredths.format(100 * share)} %`;

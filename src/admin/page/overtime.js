@@ -1,45 +1,38 @@
 // Plots the quantiles of a measure over event time.
 
-import { across, areaOf, frame, horizontal, inWords, text, vertical } from './axes.js';
+import { across, areaOf, axisOf, frame, horizontal, inWords, text, timesOf, vertical } from './axes.js';
 import { svg } from './dom.js';
-import { hourAndMinute, plural, timeOfDay, zone } from './format.js';
-import { linear, ticks, timeTicks } from './scale.js';
+import { plural, timeOfDay } from './format.js';
+import { linear, ticks } from './scale.js';
 
 const QUANTILES = ['p50', 'p90', 'p99'];
 /** A line goes on over as many slots without a session, less one. */
 const GAP = 3;
-/** An objective that is further above the highest value is not drawn: it would flatten the lines. */
-const OBJECTIVE_SHOWN = 2;
 
-/** The quantiles of each slot of `slotMs`; null without any. */
-export function overTime(measure, slots, slotMs, width) {
+/** The quantiles of each slot, and the words of the last one; null without any. */
+export function overTime(measure, view, width) {
+  const { slots, slot_ms: slotMs } = view;
   const points = slots
     .filter(({ figures }) => figures[measure.key])
     .map(({ start_ms, sessions, figures }) => ({ start: start_ms, sessions, figures: figures[measure.key] }));
-  if (!points.length) return null;
+  if (!points.length) return { drawn: null };
   const [first, last] = [points[0], points.at(-1)];
-  const domain = [first.start, last.start + slotMs];
+  const domain = timesOf(view, first.start);
   const highest = Math.max(...points.map(({ figures }) => figures.p99));
-  const objective = measure.limit !== null && measure.limit <= OBJECTIVE_SHOWN * highest ? measure.limit : null;
-  const marks = ticks(Math.max(highest, objective ?? 0) || 1);
+  const { limit } = measure;
+  const marks = ticks(Math.max(highest, limit ?? 0) || 1);
   const area = areaOf(width, 34);
   const x = linear(domain, [area.left, area.right]);
   const y = linear([0, marks.at(-1)], [area.bottom, area.top]);
-  const { times, step } = timeTicks(domain);
-  const clock = step < 60_000 ? timeOfDay : hourAndMinute;
   const words = [
     `${measure.title} over time, ${plural(points.length, 'slot')} of ${slotMs / 1000} s`,
     `${timeOfDay(domain[0])} to ${timeOfDay(domain[1])}`,
     `last ${inWords(QUANTILES, last.figures, measure)}`,
     `highest ${inWords(['p99'], { p99: highest }, measure)}`,
   ];
-  return frame(words, width, [
+  const drawn = frame(words, width, [
     ...vertical(measure.unit || 'ratio', marks, y, area),
-    ...horizontal(
-      `event time, ${zone()}`,
-      times.map((time) => [x(time), clock(time)]),
-      area,
-    ),
+    ...horizontal(...axisOf(domain, x), area),
     ...QUANTILES.flatMap((quantile) =>
       parted(points, slotMs).map((part) =>
         line(
@@ -48,13 +41,14 @@ export function overTime(measure, slots, slotMs, width) {
         ),
       ),
     ),
-    objective === null ? null : across('objective', y(objective), area),
+    limit === null ? null : across('objective', y(limit), area),
     ...endLabels(
       QUANTILES.map((quantile) => y(last.figures[quantile])),
       area,
     ),
     ...points.map((point) => hover(point, measure, x(point.start), x(point.start + slotMs), area)),
   ]);
+  return { drawn, said: slotInWords(last, measure) };
 }
 
 /** The points, parted where slots without a session lie between. */
@@ -69,7 +63,7 @@ function parted(points, slotMs) {
 }
 
 function line(quantile, places) {
-  if (places.length === 1) return svg('circle', { class: `dot ${quantile}`, cx: places[0][0], cy: places[0][1], r: 2 });
+  if (places.length === 1) return svg('circle', { class: `dot ${quantile}`, cx: places[0][0], cy: places[0][1], r: 3 });
   const points = places.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(' ');
   return svg('polyline', { class: `line ${quantile}`, points });
 }
@@ -84,8 +78,10 @@ function endLabels(ends, { right, bottom }) {
 }
 
 /** What a slot has, for who points at it. */
-function hover({ start, sessions, figures }, measure, left, right, { top, bottom }) {
-  const words = `${timeOfDay(start)}, ${plural(sessions, 'session')}: ${inWords(QUANTILES, figures, measure)}`;
+const slotInWords = ({ start, sessions, figures }, measure) =>
+  `${timeOfDay(start)}, ${plural(sessions, 'session')}: ${inWords(QUANTILES, figures, measure)}`;
+
+function hover(point, measure, left, right, { top, bottom }) {
   const place = { x: left, y: top, width: Math.max(right - left, 1), height: bottom - top };
-  return svg('rect', { class: 'hover', ...place }, svg('title', {}, words));
+  return svg('rect', { class: 'hover', 'data-words': slotInWords(point, measure), ...place });
 }

@@ -5,6 +5,7 @@ import { ago, dateAndTime, timeOfDay } from './format.js';
 import { showCards } from './cards.js';
 import { showCounts, showEnds } from './counts.js';
 import { showLegend, showSessions } from './sessions.js';
+import { showTraffic } from './traffic.js';
 import { showVerdict } from './verdict.js';
 
 const INTERVAL_MS = 2_000;
@@ -74,10 +75,14 @@ function show() {
   const part = run?.parts.find(isViewed) ?? null;
   showSelects();
   showVerdict(status, part);
-  byId('empty').hidden = status.runs.length > 0 || !status.complete;
-  for (const id of ['figures', 'ends', 'last']) byId(id).hidden = run === null;
+  byId('empty').hidden = status.runs.length > 0 || !status.complete || status.verdict.state === 'bad';
+  for (const id of ['figures', 'traffic', 'ends', 'last']) byId(id).hidden = run === null;
   showCounts(status, part);
-  draw(showCards, asked.of || 'response', part, view);
+  const limits = Object.fromEntries(
+    status.verdict.checks.flatMap(({ plotted }) => (plotted ? [[plotted.measure, plotted.limit]] : [])),
+  );
+  draw(showCards, asked.of || 'response', part, view, limits);
+  draw(showTraffic, view);
   draw(showEnds, part);
   showSessions(status.last_sessions);
   setText(byId('version'), status.version);

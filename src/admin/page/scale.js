@@ -39,9 +39,9 @@ const TIME_STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 
   (s) => 1000 * s,
 );
 
-/** Times of day to mark between two. */
-export function timeTicks([start, end], wanted = 5) {
-  const step = TIME_STEPS.find((step) => (end - start) / step <= wanted) ?? TIME_STEPS.at(-1);
+/** Times of day to mark between two, `most` or fewer. */
+export function timeTicks([start, end], most) {
+  const step = TIME_STEPS.find((step) => (end - start) / step <= most) ?? TIME_STEPS.at(-1);
   const times = [];
   for (let time = Math.ceil(start / step) * step; time <= end; time += step) times.push(time);
   return { times, step };

@@ -1,7 +1,7 @@
 // The table of the last finished sessions. A finished session does not change, so its row is made once.
 
 import { byId, html, setChildren, setText, svg } from './dom.js';
-import { count, dateAndTime, duration, exact, plural, timeOfDay } from './format.js';
+import { count, dateAndTime, duration, exact, plural, short, timeOfDay } from './format.js';
 import { lanes } from './lanes.js';
 import { SIGNS, strip } from './timeline.js';
 
@@ -83,7 +83,9 @@ const time = (ms, write) =>
   ms === null ? '–' : html('time', { datetime: new Date(ms).toISOString(), title: dateAndTime(ms) }, write(ms));
 
 const figure = (value, digits) =>
-  html('td', { class: 'number wide', 'data-value': value }, value === null ? '–' : exact(value, digits));
+  value === null
+    ? html('td', { class: 'number' }, '–')
+    : html('td', { class: 'number', 'data-value': value, title: exact(value, digits) }, short(value));
 
 function inFull(session) {
   const facts = [

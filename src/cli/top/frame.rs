@@ -4,9 +4,11 @@ use ureq::http::Uri;
 
 use super::fetch::Selection;
 use super::plot::{Course, course, timeline};
-use super::status::{Figures, Part, Session, Status};
-use super::text::{Line, Tone, fit};
+use super::status::{Check, Figures, Lag, Part, Session, Status, Verdict};
+use super::text::{Line, Tone, fit, wrapped};
 use crate::cli::foreign::Foreign;
+use crate::numeric::{grouped, significant};
+use crate::time::Timestamp;
 
 /// Name, unit, measure, by what concerns users most.
 const MEASURES: [(&str, &str, &str); 6] = [
@@ -19,10 +21,8 @@ const MEASURES: [(&str, &str, &str); 6] = [
 ];
 /// The order in which their courses are shown, as far as there is room.
 const COURSES: [usize; 6] = [3, 0, 5, 4, 1, 2];
-/// The rows that every frame has besides courses and sessions.
-const FIXED_ROWS: usize = 17;
-/// Sessions shown before a second course is.
-const FEW_SESSIONS: usize = 5;
+/// Rows kept for sessions and the last line before a second course is shown.
+const ROWS_BELOW: usize = 8;
 
 /// What a frame shows besides the status.
 #[derive(Clone, Debug)]
@@ -38,22 +38,41 @@ pub struct Frame<'a> {
 impl Frame<'_> {
     /// The frame's lines, none wider than the width and no more than the height.
     pub fn lines(&self, status: &Status) -> Vec<Line> {
-        let mut lines =
-            vec![self.title(status), verdict(status), self.selected(status), tiles(status), Line::default()];
+        let mut lines = self.verdict(&status.verdict);
+        lines.extend([self.title(status), replica(status), self.selected(status)]);
+        lines.extend(tiles(status));
+        let notes = status.verdict.notes.iter().flat_map(|note| wrapped(&note.to_string(), self.width));
+        lines.extend(notes.map(|line| Line::of(Tone::Dim, line)));
+        lines.push(Line::default());
         match status.part() {
             Some(part) => {
                 lines.extend(table(part));
                 lines.push(ends(part));
                 lines.push(Line::default());
-                let room = self.height.saturating_sub(FIXED_ROWS + FEW_SESSIONS);
+                let room = self.height.saturating_sub(lines.len() + ROWS_BELOW);
                 lines.extend(self.courses(status, (room / 2).max(1)));
             }
-            None => lines.push(Line::of(Tone::Bad, self.missing(status))),
+            None => lines.push(Line::plain(self.missing(status))),
         }
         lines.extend(self.sessions(status, self.height.saturating_sub(lines.len() + 2)));
         lines.truncate(self.height.saturating_sub(1));
         lines.push(self.foot.clone());
         lines.into_iter().map(|line| line.within(self.width)).collect()
+    }
+
+    /// Whether all is well, and if not, what is wrong.
+    fn verdict(&self, verdict: &Verdict) -> Vec<Line> {
+        let tone = match verdict.state.0.as_str() {
+            "good" => Tone::Good,
+            "bad" => Tone::Bad,
+            _ => Tone::Bold,
+        };
+        let bad = verdict.checks.iter().filter(|check| check.state.0 == "bad");
+        let line = |check: &Check| {
+            let Check { title, value, objective, .. } = check;
+            Line::plain(format!("  {title}: {value} (has to be: {objective})"))
+        };
+        std::iter::once(Line::of(tone, verdict.headline.to_string())).chain(bad.map(line)).collect()
     }
 
     fn title(&self, status: &Status) -> Line {
@@ -68,7 +87,8 @@ impl Frame<'_> {
         let of = |asked: &Option<String>| Foreign(asked.clone().unwrap_or_else(|| "all".into()));
         let (model, window) = (of(&self.selection.model), of(&self.selection.window));
         let which = format!("run {} ({at} of {})  model {model}  window {window}", run.run_id, status.runs.len());
-        let line = Line::of(Tone::Bold, which);
+        let last = run.last_event_ms.map(|at| format!("  last event {}", Timestamp(at).utc())).unwrap_or_default();
+        let line = Line::of(Tone::Bold, which).and(Tone::Plain, last);
         if status.complete { line } else { line.and(Tone::Bad, "  older bundles are still being read") }
     }
 
@@ -81,6 +101,7 @@ impl Frame<'_> {
             (None, _) if run.is_none() || status.runs.is_empty() => "no session has finished yet".into(),
             (None, _) => format!("no run {}; there are: {}", asked(run), list(&status.runs)),
             (Some(_), None) => format!("no window {}; there are: all, {}", asked(window), list(&status.windows)),
+            (Some(_), Some(_)) if model.is_none() => "no session finished in this window".into(),
             (Some(run), Some(_)) => {
                 let mut models: Vec<_> = run.parts.iter().map(|part| part.model.clone()).collect();
                 models.sort_unstable();
@@ -94,7 +115,7 @@ impl Frame<'_> {
         let Some(view) = &status.view else { return Vec::new() };
         let width = self.width.saturating_sub(48).clamp(10, 120);
         let line = |name: &str, unit: &str, course: Course| {
-            let (least, most) = (number(course.least, unit), number(course.most, unit));
+            let (least, most) = (significant(course.least), significant(course.most));
             let line = Line::plain(fit(name, 19)).and(Tone::Good, course.bars);
             line.and(Tone::Dim, format!("  {least} to {most} {unit}"))
         };
@@ -131,9 +152,9 @@ impl Frame<'_> {
         let head = row("last sessions", "model", "end", ["took s", "TTFT ms", "RTF"].map(String::from))
             + "· waits █ audio x cut";
         let session = |session: &Session| {
-            let shown = |value: Option<f64>, digits: usize| value.map_or("-".into(), |v| format!("{v:.digits$}"));
-            let took = shown(session.duration_ms.map(|ms| ms / 1000.0), 1);
-            let figures = [took, shown(session.stream_ttft_ms, 1), shown(session.stream_rtf, 2)];
+            let shown = |value: Option<f64>| value.map_or("-".into(), significant);
+            let took = session.duration_ms.map(|ms| ms / 1000.0);
+            let figures = [took, session.stream_ttft_ms, session.stream_rtf].map(shown);
             let model = session.model.clone().unwrap_or_default().to_string();
             Line::plain(row(&session.session_id.to_string(), &model, &session.end_reason.to_string(), figures))
                 .and(Tone::Good, timeline(session, rest))
@@ -144,7 +165,8 @@ impl Frame<'_> {
     }
 }
 
-fn verdict(status: &Status) -> Line {
+/// What the process that was asked is doing.
+fn replica(status: &Status) -> Line {
     let reasons = |lines: &[Foreign]| lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     let line = match (status.live.passes, status.ready.passes) {
         (true, true) => Line::of(Tone::Good, "live and ready"),
@@ -158,16 +180,21 @@ fn verdict(status: &Status) -> Line {
     line.and(Tone::Plain, format!("  {} partitions running{restoring}", status.partitions.running))
 }
 
-fn tiles(status: &Status) -> Line {
-    let finished = status.part().map_or("-".into(), |part| part.sessions.to_string());
-    let open = status.sessions_open.map_or("-".into(), |open| open.to_string());
-    let lag = status.lag.map_or("lag -".into(), |lag| format!("lag {} records, {:.1} s", lag.records, lag.seconds));
+fn tiles(status: &Status) -> Vec<Line> {
+    let finished = status.part().map_or("-".into(), |part| grouped(part.sessions));
+    let open = status.sessions_open.map_or("-".into(), |open| grouped(open as u64));
+    let lag = |lag: Lag| format!("lag {} records, {} s", grouped(lag.records as u64), significant(lag.seconds));
+    let lag = status.lag.map_or("lag -".into(), lag);
     let letters: u64 = status.dead_letters.values().sum();
     let reasons: Vec<_> = status.dead_letters.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
     let line = Line::plain(format!("sessions {finished} finished, {open} open here   {lag}   "));
     match letters {
-        0 => line.and(Tone::Plain, "dead letters 0"),
-        n => line.and(Tone::Bad, format!("dead letters {n} ({})", reasons.join(", "))),
+        0 => vec![line.and(Tone::Plain, "dead letters 0")],
+        n => vec![
+            line,
+            Line::of(Tone::Bad, format!("dead letters {} ({})", grouped(n), reasons.join(", ")))
+                .and(Tone::Plain, "  duplex-collector dead-letters list"),
+        ],
     }
 }
 
@@ -179,7 +206,7 @@ fn table(part: &Part) -> Vec<Line> {
             return Line::plain(format!("{} {unit:<2}{:>10}", fit(name, 14), "none"));
         };
         let Figures { count, mean, p50, p90, p99, max, approximate } = figures;
-        let values = [mean, p50, p90, p99, max].map(|value| format!("{:>10}", number(*value, unit))).concat();
+        let values = [mean, p50, p90, p99, max].map(|value| format!("{:>10}", significant(*value))).concat();
         let line = Line::plain(format!("{} {unit:<2}{count:>10}{values}", fit(name, 14)));
         if *approximate { line.and(Tone::Dim, " ~") } else { line }
     };
@@ -189,11 +216,6 @@ fn table(part: &Part) -> Vec<Line> {
 fn ends(part: &Part) -> Line {
     let ends: Vec<_> = part.sessions_by_end_reason.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
     Line::plain(format!("ended  {}   responses {}", ends.join("  "), part.responses))
-}
-
-/// With the digits that the report rounds to.
-fn number(value: f64, unit: &str) -> String {
-    if unit == "ms" { format!("{value:.3}") } else { format!("{value:.6}") }
 }
 
 fn span(ms: i64) -> String {

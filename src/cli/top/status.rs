@@ -10,6 +10,7 @@ use crate::cli::foreign::Foreign;
 pub struct Status {
     pub version: Foreign,
     pub now_ms: i64,
+    pub verdict: Verdict,
     pub live: Probe,
     pub ready: Probe,
     pub sessions_open: Option<f64>,
@@ -23,6 +24,23 @@ pub struct Status {
     pub windows: Vec<Foreign>,
     pub view: Option<View>,
     pub last_sessions: Vec<Session>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct Verdict {
+    /// `good`, `bad`, or not known.
+    pub state: Foreign,
+    pub headline: Foreign,
+    pub checks: Vec<Check>,
+    pub notes: Vec<Foreign>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct Check {
+    pub title: Foreign,
+    pub state: Foreign,
+    pub value: Foreign,
+    pub objective: Foreign,
 }
 
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -46,6 +64,7 @@ pub struct Partitions {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 pub struct Run {
     pub run_id: Foreign,
+    pub last_event_ms: Option<i64>,
     pub parts: Vec<Part>,
 }
 

@@ -79,6 +79,22 @@ pub fn fit(text: &str, width: usize) -> String {
     fitted
 }
 
+/// The text in lines no wider than `width`, parted between words.
+#[must_use]
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +112,12 @@ mod tests {
         ] {
             assert_eq!(fit(text, width), fitted, "{text} in {width}");
         }
+    }
+
+    #[test]
+    fn text_is_parted_between_words() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("one two three", 3), ["one", "two", "three"]);
     }
 
     #[test]

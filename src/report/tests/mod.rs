@@ -3,6 +3,7 @@
 use super::*;
 
 mod run_view;
+mod verdict;
 
 fn bundle(id: &str, identity: &str, ttft: &str) -> String {
     format!(

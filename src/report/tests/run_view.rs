@@ -46,7 +46,7 @@ impl Session {
 
 fn view_of(settings: ViewSettings, sessions: &[Session]) -> RunView {
     let mut view = RunView::new(settings);
-    sessions.iter().for_each(|session| view.observe(&session.bundle(), WALL));
+    sessions.iter().for_each(|session| view.observe(&session.bundle(), WALL, WALL));
     view
 }
 
@@ -60,8 +60,8 @@ fn stream_ttft(run: &RunSummary, model: &str, window: &str) -> Option<(usize, f6
 fn two_runs_stay_apart_and_one_without_a_name_is_the_default() {
     let unnamed = Session { run: None, ..session("", 0, 1.0) };
     let mut view = view_of(ViewSettings::default(), &[unnamed, session("nightly", 0, 5.0), session("default", 0, 3.0)]);
-    view.observe(b"{}", WALL);
-    let summaries = view.summaries();
+    view.observe(b"{}", WALL, WALL);
+    let summaries = view.summaries(WALL);
     let seen: Vec<_> = summaries.iter().map(|run| (run.run_id.as_str(), stream_ttft(run, ALL, ALL))).collect();
     assert_eq!(seen, [("default", Some((2, 1.0))), ("nightly", Some((1, 5.0)))]);
     assert_eq!(view.unreadable(), 1);
@@ -70,39 +70,98 @@ fn two_runs_stay_apart_and_one_without_a_name_is_the_default() {
 #[test]
 fn values_below_zero_and_those_that_are_not_there_are_left_out() {
     let mut view = view_of(ViewSettings::default(), &[session("r", 0, -3.0)]);
-    let run = view.summaries().remove(0);
+    let run = view.summaries(WALL).remove(0);
     assert_eq!((run.sessions(), run.distribution(Measure::StreamTtft)), (1, None));
     assert_eq!(run.distribution(Measure::StreamRtf), None);
 }
 
 #[test]
-fn a_window_ends_with_the_last_event_of_any_run() {
+fn a_window_ends_with_the_last_event_of_any_run_while_traffic_goes_on() {
     let sessions = [session("r", 0, 1.0), session("r", 200, 2.0), session("r", 1_000, 3.0), session("r", 4_000, 4.0)];
-    let run = view_of(ViewSettings::default(), &sessions).summaries().remove(0);
+    let run = view_of(ViewSettings::default(), &sessions).summaries(WALL).remove(0);
     assert_eq!(stream_ttft(&run, ALL, "5m"), Some((2, 1.0)));
     assert_eq!(stream_ttft(&run, ALL, "1h"), Some((3, 2.0)));
     assert_eq!(stream_ttft(&run, ALL, ALL), Some((4, 2.0)));
-    // Ten minutes on in another run: nothing is left in this one's five.
+    // Four minutes on in another run.
+    let later = WALL + Duration::from_secs(240);
     let mut view = view_of(ViewSettings::default(), &sessions);
-    view.observe(&session("other run", -240, 9.0).bundle(), WALL);
-    let run = view.summaries().into_iter().find(|run| run.run_id == "r").expect("the run");
+    view.observe(&session("other run", -240, 9.0).bundle(), later, later);
+    let run = view.summaries(later).into_iter().find(|run| run.run_id == "r").expect("the run");
     assert_eq!(stream_ttft(&run, ALL, "5m"), Some((1, 1.0)));
 }
 
 #[test]
-fn an_event_of_the_future_empties_no_window() {
-    let sessions = [session("r", 0, 1.0), session("r", -3_600, 9.0)];
-    let run = view_of(ViewSettings::default(), &sessions).summaries().remove(0);
-    assert_eq!(stream_ttft(&run, ALL, "5m"), Some((1, 1.0)));
-    assert_eq!(stream_ttft(&run, ALL, ALL), Some((2, 1.0)));
-    assert_eq!(run.last_event, Some(WALL));
+fn a_window_ends_now_once_traffic_has_stopped_for_longer_than_the_shortest() {
+    let sessions = [session("r", 0, 1.0), session("r", 200, 2.0), session("r", 3_500, 3.0)];
+    let mut view = view_of(ViewSettings::default(), &sessions);
+    for (silent_s, of_5m, of_1h) in
+        [(0, 2, 3), (300, 2, 3), (301, 0, 2), (3_300, 0, 2), (3_460, 0, 1), (3_700, 0, 0), (1_000_000, 0, 0)]
+    {
+        let now = WALL + Duration::from_secs(silent_s);
+        let run = view.summaries(now).remove(0);
+        let counted = |window| stream_ttft(&run, ALL, window).map_or(0, |(count, _)| count);
+        assert_eq!((counted("5m"), counted("1h"), counted(ALL)), (of_5m, of_1h, 3), "silent for {silent_s} s");
+        assert_eq!(run.last_event, Some(WALL));
+        let mut part = |window| view.status(&asked(None, None, Some(window)), now).view.expect("a window");
+        let (part, whole) = (part("5m"), part(ALL));
+        let in_slots = part.slots.iter().map(|slot| slot.sessions).sum::<u64>();
+        assert_eq!((in_slots, part.shapes.is_empty()), (of_5m as u64, of_5m == 0), "silent for {silent_s} s");
+        assert!(part.end_ms > WALL && !whole.shapes.is_empty());
+    }
+    // It goes on: what is older than the window does not come back.
+    let now = WALL + Duration::from_secs(400);
+    let mut view = view_of(ViewSettings::default(), &sessions);
+    view.summaries(now);
+    view.observe(&session("r", -399, 4.0).bundle(), now, now);
+    assert_eq!(stream_ttft(&view.summaries(now)[0], ALL, "5m"), Some((1, 4.0)));
+}
+
+#[test]
+fn sessions_that_end_by_silence_are_traffic_for_as_long_as_their_bundles_come() {
+    // Their last event is longer ago than the shortest window when they are written.
+    let mut view = view_of(ViewSettings::default(), &[session("r", 400, 1.0), session("r", 360, 2.0)]);
+    let counted = |view: &mut RunView, silent_s| {
+        let run = view.summaries(WALL + Duration::from_secs(silent_s)).remove(0);
+        stream_ttft(&run, ALL, "5m").map(|(count, _)| count)
+    };
+    assert_eq!([0, 300, 301].map(|silent_s| counted(&mut view, silent_s)), [Some(2), Some(2), None]);
+}
+
+#[test]
+fn a_window_that_reaches_back_further_than_what_was_read_waits_for_the_rest() {
+    let mut view = RunView::unread(ViewSettings::default());
+    // Of old events, whose bundles come now: the last hour of them may not all be there.
+    view.observe(&session("r", 110 * 60, 1.0).bundle(), WALL, WALL);
+    view.has_read_since(RunView::windows_since(&ViewSettings::default(), WALL));
+    let run = view.summaries(WALL).remove(0);
+    assert_eq!((stream_ttft(&run, ALL, "5m"), stream_ttft(&run, ALL, "1h")), (Some((1, 1.0)), None));
+}
+
+#[test]
+fn one_wrong_time_neither_empties_the_windows_nor_moves_them() {
+    // Ahead of its record, whose time is right: it is in no window. By no more than clocks may differ: it is.
+    for (ahead_s, counted) in [(3_600, 1), (11, 1), (10, 2)] {
+        let run = view_of(ViewSettings::default(), &[session("r", 0, 1.0), session("r", -ahead_s, 9.0)])
+            .summaries(WALL)
+            .remove(0);
+        assert_eq!(stream_ttft(&run, ALL, "5m"), Some((counted, 1.0)), "{ahead_s} s ahead");
+        assert_eq!(stream_ttft(&run, ALL, ALL), Some((2, 1.0)));
+        assert_eq!(run.last_event > Some(WALL), counted == 2);
+    }
+    // The record's time is as wrong: it counts as now, and what comes after it is in the windows all the same.
+    let mut view = view_of(ViewSettings::default(), &[session("r", 200, 1.0)]);
+    view.observe(&session("r", -36_000, 9.0).bundle(), WALL + Duration::from_secs(36_000), WALL);
+    view.observe(&session("r", 100, 2.0).bundle(), WALL, WALL);
+    assert_eq!(stream_ttft(&view.summaries(WALL)[0], ALL, "5m"), Some((3, 2.0)));
+    let part = view.status(&asked(None, None, Some("5m")), WALL).view.expect("a window");
+    assert!(part.slots.iter().all(|slot| slot.start_ms <= WALL), "{:?}", part.slots);
 }
 
 #[test]
 fn each_model_has_figures_of_its_own_and_all_have_theirs_together() {
     let of = |model: Option<&str>, ttft| Session { model: model.map(str::to_owned), ..session("r", 0, ttft) };
     let sessions = [of(Some("a"), 1.0), of(Some("b"), 2.0), of(Some("b"), 3.0), of(None, 4.0), of(Some("all"), 5.0)];
-    let run = view_of(ViewSettings::default(), &sessions).summaries().remove(0);
+    let run = view_of(ViewSettings::default(), &sessions).summaries(WALL).remove(0);
     for window in [ALL, "5m"] {
         let models = [("a", (1, 1.0)), ("b", (2, 2.0)), ("unknown", (1, 4.0)), ("other", (1, 5.0)), ("all", (5, 3.0))];
         for (model, expected) in models {
@@ -110,13 +169,13 @@ fn each_model_has_figures_of_its_own_and_all_have_theirs_together() {
         }
     }
     let many: Vec<_> = (0..30).map(|i| of(Some(&format!("m{i:02}")), 1.0)).collect();
-    let run = view_of(ViewSettings::default(), &many).summaries().remove(0);
+    let run = view_of(ViewSettings::default(), &many).summaries(WALL).remove(0);
     assert_eq!(stream_ttft(&run, OTHER, ALL), Some((10, 1.0)));
 }
 
 #[test]
 fn ttft_is_told_apart_by_its_source() {
-    let run = view_of(ViewSettings::default(), &[session("r", 0, 100.0)]).summaries().remove(0);
+    let run = view_of(ViewSettings::default(), &[session("r", 0, 100.0)]).summaries(WALL).remove(0);
     let of = |measure| run.distribution(measure).map(|d| (d.count, d.p99));
     assert_eq!(of(Measure::ResponseTtft), Some((2, 200.0)));
     assert_eq!(of(Measure::ServerTtft), Some((1, 200.0)));
@@ -135,29 +194,29 @@ fn the_figures_do_not_depend_on_the_order_of_the_bundles() {
         .collect();
     for exact_samples in [60, 600, 1_000_000] {
         let settings = ViewSettings { exact_samples, ..ViewSettings::default() };
-        let expected = view_of(settings.clone(), &sessions).summaries();
+        let expected = view_of(settings.clone(), &sessions).summaries(WALL);
         sessions.sort_by_key(|session| random(session.ago_s + session.stream_ttft_ms as i64));
         // Asked in between, as by scrapes.
         let mut view = RunView::new(settings);
         for (session, i) in sessions.iter().zip(0..) {
-            view.observe(&session.bundle(), WALL);
+            view.observe(&session.bundle(), WALL, WALL);
             if i % 300 == 0 {
-                view.summaries();
+                view.summaries(WALL);
             }
         }
-        assert_eq!(view.summaries(), expected, "{exact_samples} exact samples");
+        assert_eq!(view.summaries(WALL), expected, "{exact_samples} exact samples");
         let is_approximate = expected.iter().flat_map(|run| &run.parts).any(|part| part.approximate);
         assert_eq!(is_approximate, exact_samples < 1_000_000);
     }
 }
 
 fn ids(view: &mut RunView) -> Vec<String> {
-    view.summaries().into_iter().map(|run| run.run_id).collect()
+    view.summaries(WALL).into_iter().map(|run| run.run_id).collect()
 }
 
 /// Takes a bundle of `run` that was written so many seconds before the wall clock.
 fn write(view: &mut RunView, run: &str, ago_s: u64) {
-    view.observe(&session(run, 0, 1.0).bundle(), WALL - Duration::from_secs(ago_s));
+    view.observe(&session(run, 0, 1.0).bundle(), WALL - Duration::from_secs(ago_s), WALL);
 }
 
 #[test]
@@ -166,10 +225,10 @@ fn the_runs_that_began_first_leave_and_do_not_come_back_in_part() {
     for (run, ago_s) in [("old", 300), ("new", 100), ("default", 900), ("newest", 50)] {
         write(&mut view, run, ago_s);
     }
-    assert_eq!((ids(&mut view), view.runs_not_shown()), (vec!["default".into(), "newest".into()], Some(2)));
+    assert_eq!((ids(&mut view), view.runs_not_shown(WALL)), (vec!["default".into(), "newest".into()], Some(2)));
     write(&mut view, "old", 0);
-    assert_eq!((ids(&mut view), view.runs_not_shown()), (vec!["default".into(), "newest".into()], Some(2)));
-    assert_eq!(view.status(&asked(Some("old"), None, None)).run, None);
+    assert_eq!((ids(&mut view), view.runs_not_shown(WALL)), (vec!["default".into(), "newest".into()], Some(2)));
+    assert_eq!(view.status(&asked(Some("old"), None, None), WALL).run, None);
     assert!(!view.needs_another_reading());
 }
 
@@ -182,10 +241,10 @@ fn a_run_that_had_to_leave_for_ones_that_began_before_it_is_read_again() {
     assert!(view.needs_another_reading());
     assert_eq!(ids(&mut view), [""; 0], "a part of it would be wrong");
     let mut again = view.to_read_again();
-    assert_eq!((ids(&mut again), again.status(&StatusQuery::default()).complete), (Vec::new(), false));
+    assert_eq!((ids(&mut again), again.status(&StatusQuery::default(), WALL).complete), (Vec::new(), false));
     bundles.iter().for_each(|(run, ago_s)| write(&mut again, run, *ago_s));
     again.has_read_all();
-    assert_eq!((ids(&mut again), again.runs_not_shown()), (vec!["first".into()], Some(2)));
+    assert_eq!((ids(&mut again), again.runs_not_shown(WALL)), (vec!["first".into()], Some(2)));
     assert!(!again.needs_another_reading());
 }
 
@@ -195,15 +254,15 @@ fn series_have_one_budget_and_past_it_the_runs_that_began_first_are_not_shown() 
     for run in 0..100 {
         for model in 0..30 {
             let of = Session { model: Some(format!("{model}")), ..session(&format!("r{run:02}"), 0, 1.0) };
-            view.observe(&of.bundle(), WALL + Duration::from_secs(run));
+            view.observe(&of.bundle(), WALL + Duration::from_secs(run), WALL);
         }
     }
-    let shown = view.summaries();
+    let shown = view.summaries(WALL);
     let figures = shown.iter().flat_map(|run| &run.parts).map(|part| 3 + 6 * part.figures.len()).sum::<usize>();
     assert!((15_000..20_000).contains(&figures), "{figures}");
-    assert_eq!(view.runs_not_shown(), Some(100 - shown.len()));
+    assert_eq!(view.runs_not_shown(WALL), Some(100 - shown.len()));
     assert_eq!(shown.last().map(|run| run.run_id.as_str()), Some("r99"));
-    let status = view.status(&StatusQuery::default());
+    let status = view.status(&StatusQuery::default(), WALL);
     assert_eq!((status.runs.len(), status.runs_not_shown), (shown.len(), Some(100 - shown.len())));
 }
 
@@ -212,10 +271,10 @@ fn a_long_name_is_cut_wherever_it_is_shown_and_found_by_either() {
     let long = "n".repeat(1_000);
     let of = Session { model: Some(long.clone()), ..session(&long, 0, 1.0) };
     let mut view = view_of(ViewSettings::default(), &[of]);
-    let shown = view.summaries().remove(0).run_id;
+    let shown = view.summaries(WALL).remove(0).run_id;
     assert_eq!(shown.len(), 64);
     for name in [&long, &shown] {
-        let status = view.status(&asked(Some(name), Some(name), None));
+        let status = view.status(&asked(Some(name), Some(name), None), WALL);
         assert_eq!(status.last_sessions.len(), 1);
         assert!(!serde_json::to_string(&status).expect("JSON").contains(&"n".repeat(65)));
     }
@@ -230,53 +289,42 @@ fn asked(run: Option<&str>, model: Option<&str>, window: Option<&str>) -> Status
 fn figures_of_less_than_what_they_are_of_are_not_shown() {
     let settings = ViewSettings::default();
     let mut view = RunView::unread(settings.clone());
-    view.observe(&session("r", 0, 1.0).bundle(), WALL);
-    assert_eq!(view.summaries(), []);
-    assert_eq!(view.status(&StatusQuery::default()).run, None);
+    view.observe(&session("r", 0, 1.0).bundle(), WALL, WALL);
+    assert_eq!(view.summaries(WALL), []);
+    assert_eq!(view.status(&StatusQuery::default(), WALL).run, None);
 
     let windows = |view: &mut RunView| {
-        let run = view.summaries().remove(0);
+        let run = view.summaries(WALL).remove(0);
         run.parts.iter().filter(|part| part.model == ALL).map(|part| part.window.clone()).collect::<Vec<_>>()
     };
-    let since = RunView::windows_since(&settings, WALL);
-    view.has_read_since(since);
+    view.has_read_since(RunView::windows_since(&settings, WALL));
     assert_eq!(windows(&mut view), ["5m", "1h"]);
-    let json = serde_json::to_value(view.summaries()).expect("JSON");
+    let json = serde_json::to_value(view.summaries(WALL)).expect("JSON");
     assert_eq!((&json[0]["sessions"], &json[0]["responses"]), (&serde_json::Value::Null, &serde_json::Value::Null));
-    assert_eq!(view.status(&asked(None, None, Some("5m"))).view.map(|part| part.slots.len()), Some(1));
-    assert_eq!(view.status(&StatusQuery::default()).view, None);
+    assert_eq!(view.status(&asked(None, None, Some("5m")), WALL).view.map(|part| part.slots.len()), Some(1));
+    assert_eq!(view.status(&StatusQuery::default(), WALL).view, None);
 
     // What is older changes no window, and completes the whole.
-    view.observe(&session("r", 100_000, 9.0).bundle(), WALL);
+    view.observe(&session("r", 100_000, 9.0).bundle(), WALL, WALL);
     view.has_read_all();
     assert_eq!(windows(&mut view), ["all", "5m", "1h"]);
-    let run = view.summaries().remove(0);
+    let run = view.summaries(WALL).remove(0);
     assert_eq!((stream_ttft(&run, ALL, ALL), stream_ttft(&run, ALL, "1h")), (Some((2, 1.0)), Some((1, 1.0))));
-    assert!(view.status(&StatusQuery::default()).complete);
-}
-
-#[test]
-fn a_window_that_reaches_back_further_than_what_was_read_waits_for_the_rest() {
-    let mut view = RunView::unread(ViewSettings::default());
-    // The traffic ended 110 minutes ago: the last hour of it is not all there.
-    view.observe(&session("r", 110 * 60, 1.0).bundle(), WALL);
-    view.has_read_since(RunView::windows_since(&ViewSettings::default(), WALL));
-    let run = view.summaries().remove(0);
-    assert_eq!((stream_ttft(&run, ALL, "5m"), stream_ttft(&run, ALL, "1h")), (Some((1, 1.0)), None));
+    assert!(view.status(&StatusQuery::default(), WALL).complete);
 }
 
 #[test]
 fn the_status_is_of_the_run_whose_last_event_is_latest_unless_another_is_asked_for() {
     let sessions = [session("a", 0, 1.0), session("b", 200, 2.0), session("b", 1_000, 3.0)];
     let mut view = view_of(ViewSettings::default(), &sessions);
-    let status = view.status(&StatusQuery::default());
+    let status = view.status(&StatusQuery::default(), WALL);
     assert_eq!((status.runs, status.windows), (vec!["a".into(), "b".into()], vec!["5m".into(), "1h".into()]));
-    assert_eq!(status.run.as_ref(), view.summaries().first());
-    let status = view.status(&asked(Some("b"), None, Some("5m")));
-    assert_eq!(status.run.as_ref(), view.summaries().last());
-    let unknown = view.status(&asked(Some("c"), None, None));
+    assert_eq!(status.run.as_ref(), view.summaries(WALL).first());
+    let status = view.status(&asked(Some("b"), None, Some("5m")), WALL);
+    assert_eq!(status.run.as_ref(), view.summaries(WALL).last());
+    let unknown = view.status(&asked(Some("c"), None, None), WALL);
     assert_eq!((unknown.run, unknown.view, unknown.last_sessions), (None, None, Vec::new()));
-    assert_eq!(view.status(&asked(Some("b"), None, Some("2h"))).view, None);
+    assert_eq!(view.status(&asked(Some("b"), None, Some("2h")), WALL).view, None);
 }
 
 #[test]
@@ -286,7 +334,7 @@ fn quantiles_over_time_are_of_the_window_and_the_shape_is_of_all_that_was_asked_
         [of("a", 0, 100.0), of("b", 0, 300.0), of("a", 120, 200.0), of("a", 30 * 60, 50.0), of("a", 9_000, 5.0)];
     let mut view = view_of(ViewSettings::default(), &sessions);
     let mut slots = |model, window| {
-        let part = view.status(&asked(None, model, window)).view.expect("a part");
+        let part = view.status(&asked(None, model, window), WALL).view.expect("a part");
         let counts = |bins: &Vec<crate::distribution::Bin>| bins.iter().map(|bin| bin.count).sum::<u64>();
         let p50 = part.slots.iter().map(|slot| (slot.sessions, slot.figures[Measure::StreamTtft.name()].p50));
         (part.slot_ms, p50.collect::<Vec<_>>(), counts(&part.shapes[Measure::StreamTtft.name()]))
@@ -300,14 +348,14 @@ fn quantiles_over_time_are_of_the_window_and_the_shape_is_of_all_that_was_asked_
 #[test]
 fn the_last_sessions_are_those_whose_last_event_is_latest_whatever_their_order() {
     let mut sessions: Vec<_> = (0..60).map(|ago_s| session("r", ago_s, 1.0)).collect();
-    let expected = view_of(ViewSettings::default(), &sessions).status(&StatusQuery::default()).last_sessions;
+    let expected = view_of(ViewSettings::default(), &sessions).status(&StatusQuery::default(), WALL).last_sessions;
     let ids: Vec<_> = expected.iter().map(|session| session.session_id.as_str()).collect();
     assert_eq!((ids.len(), ids[0], ids[24]), (25, "0 s ago", "24 s ago"));
     assert_eq!(expected[0].responses[0].first_audio_ms, Some(250.5));
     sessions.sort_by_key(|session| (session.ago_s * 7) % 60);
-    let shuffled = view_of(ViewSettings::default(), &sessions).status(&StatusQuery::default()).last_sessions;
+    let shuffled = view_of(ViewSettings::default(), &sessions).status(&StatusQuery::default(), WALL).last_sessions;
     assert_eq!(shuffled, expected);
-    let other_model = view_of(ViewSettings::default(), &sessions).status(&asked(None, Some("n"), None));
+    let other_model = view_of(ViewSettings::default(), &sessions).status(&asked(None, Some("n"), None), WALL);
     assert_eq!(other_model.last_sessions, []);
 }
 
@@ -316,10 +364,10 @@ fn what_is_believed_of_a_bundle_rests_on_when_it_was_written_and_not_on_when_it_
     let ahead = session("r", -3_600, 9.0).bundle();
     let of = |written_at| {
         let mut view = view_of(ViewSettings::default(), &[session("r", 0, 1.0)]);
-        view.observe(&ahead, written_at);
-        view.summaries().remove(0)
+        view.observe(&ahead, written_at, WALL);
+        view.summaries(WALL).remove(0)
     };
     let (wrong_clock, later) = (of(WALL), of(WALL + Duration::from_secs(3_600)));
     assert_eq!((stream_ttft(&wrong_clock, ALL, "5m"), wrong_clock.last_event), (Some((1, 1.0)), Some(WALL)));
-    assert_eq!((stream_ttft(&later, ALL, "5m"), later.last_event.map(|at| at > WALL)), (Some((1, 9.0)), Some(true)));
+    assert_eq!((stream_ttft(&later, ALL, "5m"), later.last_event.map(|at| at > WALL)), (Some((2, 1.0)), Some(true)));
 }
