@@ -5,6 +5,7 @@ mod clocks;
 mod decode;
 mod records;
 mod run_view;
+mod window;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
