@@ -19,10 +19,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duplex_collector::collector::Settings;
+use duplex_collector::bundle::assemble;
+use duplex_collector::collector::{Arrival, Labels, ReceiveClock, SessionCollector, Settings};
 use duplex_collector::ids::{Offset, Partition, TopicPartition};
 use duplex_collector::task::{self, CommitBatch, PartitionTask};
 use duplex_collector::time::Timestamp;
+use duplex_collector::wire::Decoder;
 
 use crate::broker::{BUNDLE_PARTITIONS, LogId};
 use crate::check::{Record, Session, Written};
@@ -34,7 +36,6 @@ use crate::world::World;
 
 /// Time passes in whole milliseconds and in steps of 20.
 const ROUNDING: i64 = 25;
-const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// From, to: both can be.
 #[derive(Clone, Copy, Debug)]
@@ -293,6 +294,9 @@ enum State {
         opened: Interval,
         last: Interval,
         ended: Option<(Interval, &'static str)>,
+        /// It has had its own `session.created`.
+        created: bool,
+        events: usize,
         place: usize,
     },
     /// Its marker may be forgotten from then on.
@@ -322,9 +326,18 @@ impl Life<'_> {
             let bundle = self.bundles.iter().find(|bundle| (bundle.first..=bundle.last).contains(&offset));
             if let State::Open { .. } = state {
                 let goes_on = bundle.is_some_and(|bundle| bundle.first < offset);
-                let (deadline, reasons) = self.deadline(state);
-                let (may_be_over, may_go_on) = by_then.may(deadline);
+                let (deadline, mut reasons) = self.deadline(state);
+                let (mut may_be_over, mut may_go_on) = by_then.may(deadline);
                 is_certain &= may_be_over != may_go_on;
+                if let (true, Some(how)) = (opens, restarted(state)) {
+                    if !may_be_over {
+                        reasons.clear();
+                    }
+                    if may_go_on && !reasons.contains(&how) {
+                        reasons.push(how);
+                    }
+                    (may_be_over, may_go_on) = (true, false);
+                }
                 if goes_on {
                     if !may_go_on {
                         return broken(Invariant::SessionsEndInTime, self.at(offset, "goes on after its end was due"));
@@ -361,12 +374,18 @@ impl Life<'_> {
                     if !opens && !may_be_forgotten {
                         return broken(Invariant::LateStaysLate, self.at(offset, "opens its session anew"));
                     }
-                    self.opened(&mut open, bundle, *place)?
+                    self.opened(&mut open, bundle, *place, opens)?
                 }
-                (State::Unknown, Some(bundle)) => self.opened(&mut open, bundle, *place)?,
-                (State::Open { opened, last, ended, .. }, _) => {
-                    State::Open { opened, last: later(last, now), ended, place: *place }
-                }
+                (State::Unknown, Some(bundle)) => self.opened(&mut open, bundle, *place, opens)?,
+                (State::Open { opened, last, ended, created, events, .. }, _) => State::Open {
+                    opened,
+                    last: later(last, now),
+                    ended,
+                    created: created || opens,
+                    // Its own `session.created` again is a duplicate.
+                    events: events + usize::from(!(created && opens)),
+                    place: *place,
+                },
             };
             if let (State::Open { ended: ended @ None, .. }, Some(how)) = (&mut state, ends) {
                 *ended = Some((now, how));
@@ -385,6 +404,7 @@ impl Life<'_> {
         open: &mut Option<&'a Written>,
         bundle: &'a Written,
         place: usize,
+        opens: bool,
     ) -> Result<State, Violation> {
         let offset = self.records[place].offset;
         if bundle.first != offset {
@@ -392,7 +412,7 @@ impl Life<'_> {
         }
         *open = Some(bundle);
         let now = later(self.times.task[place], self.times.own[place]);
-        Ok(State::Open { opened: now, last: now, ended: None, place })
+        Ok(State::Open { opened: now, last: now, ended: None, created: opens, events: 1, place })
     }
 
     /// When an open session is over, and which reasons its bundle may then give.
@@ -437,21 +457,41 @@ impl Life<'_> {
 
     /// The bytes of a bundle with its end as it was recorded.
     fn recorded(&self, partition: i32, bundle: &Written) -> Vec<u8> {
-        let settings = Settings { grace: DAY, idle_timeout: DAY, max_duration: DAY, ..self.settings.clone() };
-        let mut task = PartitionTask::new(source(partition), Offset(0), Arc::new(settings));
-        let events = self.events.iter().map(|place| &self.records[*place]);
-        events.filter(|record| (bundle.first..=bundle.last).contains(&record.offset)).for_each(|record| {
-            process(&mut task, record);
-        });
-        task.end_of_input();
-        let bundles = task.prepare_commit().map(|batch| batch.bundles).unwrap_or_default();
-        let json = bundles.into_iter().next().map(|bundle| bundle.json).unwrap_or_default();
-        let (unended, reason) = (r#""end_reason":"end_of_input""#, format!(r#""end_reason":"{}""#, bundle.reason));
-        String::from_utf8_lossy(&json).replace(unended, &reason).into_bytes()
+        let records = self.events.iter().map(|place| &self.records[*place]);
+        let mut session: Option<SessionCollector> = None;
+        let mut decoder = Decoder::new(self.settings.limits.record_bytes);
+        for Record { offset, arrival } in records.filter(|r| (bundle.first..=bundle.last).contains(&r.offset)) {
+            let timestamp = Timestamp(arrival.timestamp);
+            let arrived = Arrival {
+                received_at_s: timestamp.as_secs_f64(),
+                clock: ReceiveClock::KafkaTimestamp,
+                timestamp: Some(timestamp),
+                now: timestamp,
+                offset: Offset(*offset),
+                labels: Labels::default(),
+            };
+            let value = arrival.value.as_deref().expect("an event has a value");
+            let event = decoder.decode(value).expect("an event can be read");
+            let session = session.get_or_insert_with(|| SessionCollector::open(self.id.into(), &arrived));
+            session.handle_event(&event, &arrived, &self.settings);
+        }
+        let Some(mut session) = session else { return Vec::new() };
+        session.finish(&self.settings);
+        let reason = serde_json::from_value(bundle.reason.as_str().into()).expect("a reason");
+        assemble(&session, reason, &source(partition)).json
     }
 
     fn at(&self, offset: i64, what: &str) -> String {
         format!("{}: the event at offset {offset} {what}", self.id)
+    }
+}
+
+/// How an open session ends with a `session.created`; `None` where that is its own.
+fn restarted(state: State) -> Option<&'static str> {
+    match state {
+        State::Open { created: true, events: 1, .. } | State::Open { created: false, ended: None, .. } => None,
+        State::Open { ended, .. } => Some(ended.map_or("restarted", |(_, how)| how)),
+        State::Unknown | State::Closed { .. } => None,
     }
 }
 
