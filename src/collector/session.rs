@@ -62,6 +62,10 @@ pub struct SessionCollector {
     pub(super) head: Head,
     pub(super) responses: Vec<ResponseFacts>,
     /// Where there are more of them than are found by looking.
+    #[expect(
+        clippy::box_collection,
+        reason = "most sessions have none, and a million of them feel the table's own fields"
+    )]
     pub(super) by_id: Option<Box<HashMap<ResponseId, u32>>>,
     /// No response before this one changed since the last snapshot.
     pub(super) first_dirty: u32,
