@@ -163,6 +163,7 @@ fn every_key_can_be_set_in_the_file() {
             },
         },
         run: ViewSettings {
+            clock_tolerance: seconds(9),
             default_run_id: "r".into(),
             windows: vec![("10m".into(), Duration::from_secs(600))],
             exact_samples: 1000,

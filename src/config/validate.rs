@@ -29,6 +29,8 @@ pub(super) fn settle(layers: Layers, read_secret: fn(&Path) -> io::Result<String
         check.sessions_can_grow_idle();
         check.a_session_fits();
     }
+    // The run view believes what the sessions' time does.
+    check.config.run.clock_tolerance = check.config.session.clock_tolerance;
     if check.problems.is_empty() { Ok(check.config) } else { Err(Problems(check.problems)) }
 }
 

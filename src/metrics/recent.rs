@@ -38,9 +38,9 @@ impl RecentCounts {
         slot.records += counts.records;
         slot.dead_letters += counts.dead_letters.values().sum::<u64>();
         for ((class, _), n) in &counts.events {
-            match class.as_str() {
-                class if class == EventClass::Other.as_str() => self.foreign += n,
-                "unsupported" => slot.unsupported += n,
+            match class {
+                EventClass::Other => self.foreign += n,
+                EventClass::Unsupported(_) => slot.unsupported += n,
                 _ => slot.events += n,
             }
         }
@@ -67,7 +67,9 @@ impl RecentCounts {
 
     fn forget_before(&mut self, now: Timestamp) {
         let first = now.0.div_euclid(SLOT_MS) - SLOTS + 1;
-        self.slots.retain(|slot, _| *slot >= first);
+        // A clock that was ahead and was set back leaves none of later either.
+        self.slots.retain(|slot, _| (first..first + SLOTS).contains(slot));
+        self.finished_at = self.finished_at.map(|at| at.min(now));
     }
 }
 

@@ -58,24 +58,23 @@ impl Rolling {
         }
     }
 
-    /// What is in the window that ends with the slot of `end`, with what happened later.
+    /// What is in the window that ends with the slot of `end`.
     pub fn until(&mut self, end: Timestamp) -> Tally {
         let mut all = Tally::bounded(self.bound);
         self.slots_until(end).for_each(|(_, slot)| all.merge(slot));
         all
     }
 
-    /// The slots of that window in which something happened, by the time they begin. What happened after the end counts as of
-    /// its last slot.
+    /// The slots of that window in which something happened, by the time they begin.
     pub fn slots_until(&mut self, end: Timestamp) -> impl Iterator<Item = (Timestamp, &mut Tally)> {
         let (first, last, slot_ms) = (self.first(end), self.slot(end), self.slot_ms);
-        self.slots.range_mut(first..).map(move |(slot, tally)| (Timestamp(*slot.min(&last) * slot_ms), tally))
+        self.slots.range_mut(first..=last).map(move |(slot, tally)| (Timestamp(slot * slot_ms), tally))
     }
 
     /// Whether nothing is in that window.
     #[must_use]
     pub fn is_empty(&self, end: Timestamp) -> bool {
-        self.slots.range(self.first(end)..).next().is_none()
+        self.slots.range(self.first(end)..=self.slot(end)).next().is_none()
     }
 
     fn first(&self, end: Timestamp) -> i64 {

@@ -31,10 +31,6 @@ const MAX_SERIES: usize = 20_000;
 /// How many times the runs that are shown are held: a run that began earlier than it seemed at first makes room for another.
 const HELD_FOR_SHOWN: usize = 2;
 
-/// An event that is further ahead of its bundle's record moves no window: one wrong stamp would empty them all. As
-/// `session.clock_tolerance` (contract.md section 7).
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(10);
-
 /// What is shown, and how much of it is kept: `[run]` of the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ViewSettings {
@@ -47,6 +43,8 @@ pub struct ViewSettings {
     pub exact_samples: usize,
     /// Runs that are shown; those that began first leave, but for the default one.
     pub max_runs: usize,
+    /// An event that is further ahead of its bundle's record moves no window: one wrong timestamp would empty them all.
+    pub clock_tolerance: Duration,
 }
 
 impl ViewSettings {
@@ -70,6 +68,7 @@ impl Default for ViewSettings {
             windows: vec![("5m".into(), minutes(5)), ("1h".into(), minutes(60))],
             exact_samples: 1_000_000,
             max_runs: 100,
+            clock_tolerance: Duration::from_secs(10),
         }
     }
 }
@@ -158,7 +157,7 @@ impl RunView {
     #[must_use]
     pub fn windows_since(settings: &ViewSettings, now: Timestamp) -> Timestamp {
         let longest = settings.windows.iter().map(|(_, length)| *length).max().unwrap_or_default();
-        now - longest - longest - CLOCK_TOLERANCE
+        now - longest - longest - settings.clock_tolerance
     }
 
     /// Everything that was written at `since` or later has been taken: windows that do not reach back further are shown.
@@ -196,9 +195,10 @@ impl RunView {
             self.runs.insert(new, Run::default());
             self.let_last_run_leave();
         }
-        let at = bundle.session.last_event_ms.filter(|at| *at <= written_at + CLOCK_TOLERANCE);
+        let at = bundle.session.last_event_ms.filter(|at| *at <= written_at + self.settings.clock_tolerance);
         self.latest = self.latest.max(at);
-        self.written = self.written.max(Some(written_at));
+        // A replica whose clock is ahead writes bundles of tomorrow: they are of now.
+        self.written = self.written.max(Some(written_at.min(now)));
         let earliest_end = self.latest.map_or(now, |latest| latest.min(now));
         if let Some(run) = self.runs.get_mut(&*named) {
             run.add(&bundle, at, earliest_end, &self.settings);
@@ -272,9 +272,10 @@ impl RunView {
             && let Some(shown) = &shown
         {
             let model = query.model.as_deref().map_or(ALL.into(), names::shown);
-            let window = query.window.as_deref().unwrap_or(ALL);
+            let shortest = status.windows.first().map_or(ALL, String::as_str);
+            let window = query.window.as_deref().unwrap_or(shortest).to_owned();
             status.run = Some(run.summary(id, shown).clone());
-            status.view = run.part_status(&model, window, shown);
+            status.view = run.part_status(&model, &window, shown);
             status.last_sessions = run.last_sessions(&model);
         }
         status

@@ -12,7 +12,7 @@ use super::tally::Tally;
 use crate::distribution::{Bin, Figures, Shape};
 use crate::time::Timestamp;
 
-/// What of a run is asked for; what is left out is the run whose last event is latest, all models, the whole run.
+/// What of a run is asked for; what is left out is the run whose last event is latest, all models, the shortest window.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatusQuery {

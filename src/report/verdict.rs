@@ -145,20 +145,28 @@ impl Lull {
                 (true, true) => told("no traffic yet".into(), "none yet".into()),
             };
         };
-        let model = status.view.as_ref().map_or(ALL, |view| &view.model);
-        // Without windows there is no telling.
-        let shortest = status.windows.first()?;
-        match (run.part(model, shortest), run.part(ALL, shortest)) {
-            (Some(_), _) => return None,
-            (None, Some(_)) => {
-                let none = format!("no session of this model in the last {shortest}");
-                return Some(Self { headline: none.clone(), value: none });
-            }
-            (None, None) => {}
+        let Some(view) = &status.view else {
+            return told("no figures of this window".into(), "this window is not shown".into());
+        };
+        match status.windows.first() {
+            Some(shortest) => match (run.part(&view.model, shortest), run.part(ALL, shortest)) {
+                (Some(_), _) => return None,
+                (None, Some(_)) => {
+                    let none = format!("no session of this model in the last {shortest}");
+                    return Some(Self { headline: none.clone(), value: none });
+                }
+                (None, None) => {}
+            },
+            None if run.last_event.is_some_and(|last| now.since(last) <= RECENT) => return None,
+            None => {}
         }
         let since = run.last_event.map_or("the start of the run".into(), |last| told_at(last, now));
-        if goes_on {
-            told(format!("no session has finished since {since}"), format!("none finished since {since}"))
+        let of_this_run =
+            if status.runs.first().is_some_and(|latest| **latest == *run.run_id) { "" } else { " of this run" };
+        // One that reads nothing does not know what others read.
+        if goes_on || replica.sessions_open.is_none() || !of_this_run.is_empty() {
+            let none = format!("no session{of_this_run} has finished since {since}");
+            told(none.clone(), none)
         } else {
             told(format!("no traffic since {since}"), format!("none since {since}"))
         }

@@ -150,10 +150,7 @@ where
         self.connection.look(now, self.consumer.is_connected());
         let may_pass = self.connection.connected_for(now).is_some_and(|time| time >= SETTLE_AFTER_RECONNECT);
         let may_pass = may_pass || fault::is_on(Fault::SilenceOutOfReach);
-        self.tasks.advance(now, self.clock.now(), |partition| {
-            let hides_any = self.consumer.ends(partition).is_some_and(|ends| ends.undecided() > 0);
-            may_pass && (!hides_any || fault::is_on(Fault::SilenceBehindTransaction))
-        });
+        self.tasks.advance(now, self.clock.now(), may_pass, |partition| self.consumer.ends(partition));
         let is_due = now.saturating_sub(self.committed_at) >= self.settings.commit_interval;
         if is_due || self.tasks.pending_bytes() >= MAX_PENDING_BYTES {
             self.commit()?;
@@ -194,7 +191,6 @@ where
     }
 
     fn poll(&mut self) -> Result<Vec<Rebalance>, WorkerError> {
-        let wall = self.clock.now();
         let now = self.clock.monotonic();
         let since_commit = now.saturating_sub(self.committed_at);
         let mut timeout = self.settings.commit_interval.saturating_sub(since_commit).min(MAX_POLL);
@@ -203,13 +199,13 @@ where
         }
         let mut rebalances = Vec::new();
         let mut errors = 0;
-        let tasks = &mut self.tasks;
+        let (tasks, clock) = (&mut self.tasks, &self.clock);
         for _ in 0..MAX_RECORDS_A_ROUND {
             let mut is_quiet = true;
             let polled = self.consumer.poll(timeout, &mut |polled| {
                 is_quiet = false;
                 match polled {
-                    Polled::Record(record) => tasks.process(&record, wall),
+                    Polled::Record(record) => tasks.process(&record, clock.now()),
                     Polled::EndOfPartition(partition) => tasks.reached_end(partition),
                     Polled::Assigned(partitions) => rebalances.push(Rebalance::Assigned(partitions)),
                     Polled::Revoked(partitions) => rebalances.push(Rebalance::Revoked(partitions)),

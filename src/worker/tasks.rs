@@ -179,18 +179,29 @@ impl Tasks {
         }
     }
 
-    /// Lets time pass, up to the wall clock, for the partitions that have nothing to read and for those whose time waits;
-    /// `may_pass` is false while the broker is out of reach, or an open transaction hides the partition's end: then nobody
-    /// knows whether there is something to read.
-    pub fn advance(&mut self, now: Duration, wall: Timestamp, may_pass: impl Fn(Partition) -> bool) {
+    /// Lets time pass, up to the wall clock, for the partitions that have nothing left to read and for those whose time waits;
+    /// `ends` tells where each ends. It does not where an open transaction hides the end, nor while the broker is out of
+    /// reach, when `may_pass` is false: then nobody knows whether there is something to read.
+    pub fn advance(
+        &mut self,
+        now: Duration,
+        wall: Timestamp,
+        may_pass: bool,
+        ends: impl Fn(Partition) -> Option<Ends>,
+    ) {
         for Running { task, is_idle, passing, .. } in self.running_mut() {
-            let Some(reading) = task.reading().filter(|_| *is_idle || task.waits()) else {
+            let ends = ends(task.partition());
+            let hides_any =
+                ends.is_some_and(|ends| ends.undecided() > 0) && !fault::is_on(Fault::SilenceBehindTransaction);
+            // Where records keep coming, the client never says that it has reached the end.
+            let has_read_all = *is_idle || ends.is_some_and(|ends| task.next_offset() >= ends.high);
+            let Some(reading) = task.reading().filter(|_| has_read_all || task.waits()) else {
                 *passing = None;
                 continue;
             };
             let (since, from) = *passing.get_or_insert((now, reading));
             let elapsed = now.saturating_sub(since);
-            if !may_pass(task.partition()) || (elapsed > MAX_IDLE_STEP && !fault::is_on(Fault::SilenceOfAnyLength)) {
+            if !may_pass || hides_any || (elapsed > MAX_IDLE_STEP && !fault::is_on(Fault::SilenceOfAnyLength)) {
                 *passing = Some((now, reading));
             } else if elapsed >= IDLE_STEP {
                 // Whole milliseconds, as the task counts them; the rest is for the next time.

@@ -118,7 +118,6 @@ fn markers_in_all_that_is_private_are_nowhere_at_the_most_verbose_level() {
         ("DUPLEX_LOG__FILTER", "trace"),
         ("DUPLEX_DEAD_LETTERS__PAYLOAD", "drop"),
         ("DUPLEX_LIMITS__RECORD_BYTES", "20000"),
-        ("DUPLEX_STREAM_START__SOURCES", "session.created"),
     ];
     let mut records: Vec<_> = events().iter().map(|json| event("s", json.to_string())).collect();
     let dead = unreadable();

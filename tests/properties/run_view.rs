@@ -45,7 +45,13 @@ type Partition = (Vec<Stored>, usize);
 fn settings() -> ViewSettings {
     let window = |name: &str, seconds| (name.to_owned(), Duration::from_secs(seconds));
     let windows = vec![window("5m", 300), window("1h", 3_600)];
-    ViewSettings { default_run_id: DEFAULT.into(), windows, exact_samples: 60, max_runs: MAX_RUNS }
+    ViewSettings {
+        default_run_id: DEFAULT.into(),
+        windows,
+        exact_samples: 60,
+        max_runs: MAX_RUNS,
+        ..ViewSettings::default()
+    }
 }
 
 /// Runs that come and go, and that go on; more models than are told apart; events late and ahead by any time.

@@ -46,7 +46,13 @@ pub fn judge(world: &World) -> Result<(), Violation> {
 
 fn settings() -> ViewSettings {
     let windows = vec![("1m".to_owned(), Duration::from_secs(60)), ("5m".to_owned(), Duration::from_secs(300))];
-    ViewSettings { default_run_id: "r0".into(), windows, exact_samples: 60, max_runs: MAX_RUNS }
+    ViewSettings {
+        default_run_id: "r0".into(),
+        windows,
+        exact_samples: 60,
+        max_runs: MAX_RUNS,
+        ..ViewSettings::default()
+    }
 }
 
 /// What a reader sees of a partition. The simulated traffic names no runs: each session gets a run and a model by its id.

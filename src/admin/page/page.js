@@ -43,16 +43,11 @@ async function poll() {
 async function ask(signal) {
   const query = new URLSearchParams();
   for (const name of ['run', 'model', 'window']) if (asked[name]) query.set(name, asked[name]);
-  // Which window is the shortest, the first answer says.
-  if (!asked.window && status?.windows.length) query.set('window', status.windows[0]);
   const response = await fetch(`/status?${query}`, {
     signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
   });
   if (!response.ok) throw new Error(`it answers ${response.status}`);
-  const answer = await response.json();
-  if (status || asked.window || !answer.windows.length) return answer;
-  status = answer;
-  return ask(signal);
+  return response.json();
 }
 
 function showFailure(error) {

@@ -37,7 +37,7 @@ pub struct Args {
     /// Model to show [default: all together]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Window to show, such as 5m [default: the whole run]
+    /// Window to show, such as 5m, or all for the whole run [default: the shortest]
     #[arg(long, value_name = "NAME")]
     window: Option<String>,
     /// How often to ask

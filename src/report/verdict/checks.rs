@@ -130,7 +130,10 @@ fn of_quantile(
         Some(figures) if (figures.count as u64) < MIN_SAMPLES => {
             check.not_known(format!("{} of {MIN_SAMPLES} responses", figures.count))
         }
-        Some(figures) => check.found(format!("p99 {}{unit}", significant(figures.p99)), figures.p99 > limit, wrong),
+        Some(figures) => {
+            let is_bad = figures.p99 > limit;
+            check.found(format!("p99 {}{unit}", beside(limit, figures.p99)), is_bad, wrong)
+        }
     }
 }
 
@@ -163,7 +166,7 @@ fn of_figures(part: Option<&Part>) -> Check {
     if several > 0 {
         seen.push(format!("{} of several clocks", sessions(several)));
     }
-    if share > SEVERAL_CLOCKS_SHARE {
+    if share > SEVERAL_CLOCKS_SHARE && part.sessions >= MIN_SAMPLES {
         wrong.push("clocks that do not fit together");
     }
     let value = if seen.is_empty() { "all whole".into() } else { seen.join(", ") };
@@ -178,15 +181,16 @@ fn of_dead_letters(recent: &Recent) -> Check {
     }
     let share = recent.dead_letters as f64 / recent.records as f64;
     let value = format!("{} of {} are dead letters", grouped(recent.dead_letters), grouped(recent.records));
-    check.found(value, share > DEAD_LETTER_SHARE, "records that can't be read")
+    let is_bad = share > DEAD_LETTER_SHARE && recent.dead_letters >= MIN_SAMPLES;
+    check.found(value, is_bad, "records that can't be read")
 }
 
 fn of_events(recent: &Recent) -> Check {
     let check = check("events", "Known events", "all counted, this replica");
     let (foreign, unsupported) = (recent.events_of_no_duplex_protocol, recent.events_unsupported);
-    if foreign > 0 {
-        let of = if foreign == 1 { "event" } else { "events" };
-        let value = format!("{} {of}, none of a duplex protocol: is topics.events the right topic?", grouped(foreign));
+    if foreign >= MIN_SAMPLES {
+        let value =
+            format!("{} events, none of a duplex protocol: is topics.events the right topic?", grouped(foreign));
         return check.found(value, true, "no event is of a duplex protocol");
     }
     if unsupported > 0 {
@@ -206,7 +210,7 @@ fn of_lag(replica: &Replica) -> Check {
     let check = check("lag", "Lag", format!("at most {LAG_SECONDS} s, this replica"));
     match replica.lag_seconds {
         None => check.not_known("not known yet"),
-        Some(lag) => check.found(format!("{} s", significant(lag)), lag > LAG_SECONDS, "this replica lags"),
+        Some(lag) => check.found(format!("{} s", beside(LAG_SECONDS, lag)), lag > LAG_SECONDS, "this replica lags"),
     }
 }
 
@@ -239,6 +243,12 @@ pub(super) fn told_at(at: Timestamp, now: Timestamp) -> String {
 
 fn minutes(length: Duration) -> String {
     format!("{} min", length.as_secs() / 60)
+}
+
+/// A value in three digits, or in all where those would be the limit that it passes.
+fn beside(limit: f64, value: f64) -> String {
+    let short = significant(value);
+    if value > limit && short == significant(limit) { value.to_string() } else { short }
 }
 
 pub(super) fn percent(share: f64) -> String {
