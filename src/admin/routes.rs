@@ -370,7 +370,7 @@ pub(super) mod tests {
         let part = |model| {
             serde_json::json!({
                 "model": model, "window": "all", "sessions": 1, "sessions_by_end_reason": {"closed": 1},
-                "sessions_by_stream_start": {}, "sessions_truncated": 0, "sessions_of_several_clocks": 0,
+                "sessions_by_stream_start": {}, "sessions_truncated": 0, "sessions_with_clock_faults": 0,
                 "responses": 2, "approximate": false, "figures": {"duplex_stream_ttft_ms": ttft},
             })
         };

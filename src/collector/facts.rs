@@ -7,7 +7,7 @@ use super::session::SessionCollector;
 use super::settings::{Limits, Settings};
 use super::size::ANOTHER_RESPONSE_BYTES;
 use super::stream_start::Change;
-use super::waiting::ROOM_BYTES;
+use super::waiting::{ROOM, ROOM_BYTES};
 use crate::ids::ResponseId;
 use crate::wire::{Event, Kind, StageLimits, Text, decoded_len};
 
@@ -106,21 +106,44 @@ impl SessionCollector {
 
     /// Lets what is settled follow a better source of the stream start.
     pub(super) fn move_window(&mut self, change: Change, limits: &Limits) {
-        if change == Change::Nothing {
-            return;
-        }
-        let start = self.head.start.best().map_or(0.0, |best| best.at);
+        let Some(best) = self.head.start.best().filter(|_| change != Change::Nothing) else { return };
+        let start = self.head.start.clone();
         self.head.truncated |= change == Change::Cut;
         for index in 0..self.head.responses {
             self.change(index, |response| match change {
                 Change::AllIn => response.take_in(limits),
-                Change::AllOut => response.put_out(limits),
+                Change::AllOut => response.put_out(best.clock, limits),
                 Change::Cut => {
-                    response.in_window.cut(start);
+                    response.in_window.cut(|moment| start.has(*moment));
                     false
                 }
                 Change::Nothing => false,
             });
+        }
+    }
+
+    /// Settles all that waits once the start is certain, and forgets what is before the window: nothing brings it back.
+    pub(super) fn settle_for_good(&mut self, limits: &Limits) {
+        self.settle_all(limits);
+        if self.head.start.settled.take().is_none() {
+            return;
+        }
+        for index in 0..self.head.responses {
+            if self.responses[index as usize].before_window.is_some() {
+                self.change(index, |response| {
+                    response.before_window = None;
+                    false
+                });
+            }
+        }
+    }
+
+    /// Settles what an earlier release let wait beyond the room there is now.
+    pub(super) fn settle_surplus(&mut self, limits: &Limits) {
+        while self.waiting.facts().len() > ROOM
+            && let Some(earliest) = self.waiting.take_earliest()
+        {
+            self.settle_waiting(earliest, limits);
         }
     }
 

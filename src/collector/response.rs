@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::fact::Fact;
 use super::received::Moment;
 use super::settings::Limits;
+use super::source::{Clocks, ReceiveClock};
 use super::windowed::Windowed;
 use crate::ids::ResponseId;
 
@@ -95,8 +96,14 @@ impl ResponseFacts {
     /// Takes one event's facts, in the window or before it; returns whether a limit kept a stage out.
     #[must_use]
     pub(super) fn apply(&mut self, fact: Fact, is_in_window: bool, limits: &Limits) -> bool {
-        let side = if is_in_window { &mut self.in_window } else { self.before_window.get_or_insert_default().as_mut() };
-        side.apply(fact, limits)
+        let Self { in_window, before_window, .. } = self;
+        let (side, other) = match before_window {
+            None if is_in_window => return in_window.apply(fact, limits),
+            Some(before) if is_in_window => (in_window, &**before),
+            before => (before.get_or_insert_default().as_mut(), &*in_window),
+        };
+        // Both are one record of the changelog.
+        if fact.metrics.is_some() { side.apply(fact, &other.leaves(limits)) } else { side.apply(fact, limits) }
     }
 
     /// What was before the window is in it after all.
@@ -105,9 +112,12 @@ impl ResponseFacts {
         self.before_window.take().is_some_and(|before| self.in_window.merge(*before, limits))
     }
 
-    /// What was in the window is before it after all.
+    /// What was in the window is before it after all, unless its times are of another clock than the window's.
     #[must_use]
-    pub(super) fn put_out(&mut self, limits: &Limits) -> bool {
+    pub(super) fn put_out(&mut self, clock: ReceiveClock, limits: &Limits) -> bool {
+        if self.in_window.clocks().and(clock) != Clocks::from(clock) {
+            return false;
+        }
         let out = std::mem::take(&mut self.in_window);
         self.before_window.get_or_insert_default().merge(out, limits)
     }

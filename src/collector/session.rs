@@ -121,7 +121,9 @@ impl SessionCollector {
         self.move_window(change, limits);
         self.take_facts(event, moment, settings);
         if self.head.start.is_certain() {
-            self.settle_all(limits);
+            self.settle_for_good(limits);
+        } else {
+            self.settle_surplus(limits);
         }
         self.head.waiting = self.waiting.facts().len() as u32;
         Handled::Accepted

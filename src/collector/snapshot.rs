@@ -6,17 +6,19 @@
 mod v3;
 mod v5;
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::fact::Fact;
 use super::head::Head;
+use super::received::Received;
 use super::response::ResponseFacts;
 use super::session::SessionCollector;
 use super::settings::Limits;
-use super::source::ReceiveClock;
-use super::waiting::{ROOM, ROOM_BYTES, Waiting, records};
+use super::waiting::{ROOM_BYTES, Waiting, records};
 use crate::fault::{self, Fault};
 use crate::ids::SessionId;
 
@@ -59,7 +61,7 @@ impl Limits {
         let facts = 3 * self.text_bytes + stages + NUMBERS;
         let names = 2 * (self.error_codes + 1) * (self.text_bytes + 2 * size_of::<u64>());
         let head = 6 * self.text_bytes + names + NUMBERS;
-        (ROOM_BYTES + ROOM * NUMBERS + facts).max(head)
+        (ROOM_BYTES + facts).max(head)
     }
 }
 
@@ -79,13 +81,13 @@ impl SessionCollector {
     /// The parts that changed since the last call.
     pub fn snapshot(&mut self) -> Snapshot {
         let first = std::mem::replace(&mut self.first_dirty, u32::MAX);
-        let from_first = self.responses.iter_mut().zip(0..).skip(first as usize);
-        let dirty = from_first.filter(|(response, _)| response.is_dirty);
+        let from_first = self.responses.iter_mut().enumerate().skip(first as usize);
+        let dirty = from_first.filter(|(_, response)| response.is_dirty);
         let responses = dirty
             .skip(usize::from(fault::is_on(Fault::SkipDirtyResponse)))
-            .map(|(response, index)| {
+            .map(|(index, response)| {
                 response.is_dirty = false;
-                (index, encode(response))
+                (index as u32, encode(response))
             })
             .collect();
         let mut snapshot = Snapshot { head: encode(&self.head), responses, held: Vec::new(), released: 0 };
@@ -108,22 +110,24 @@ impl SessionCollector {
     /// When a snapshot is of a newer version, damaged or missing.
     pub fn restore<'a>(
         id: SessionId,
-        head: &[u8],
+        head_bytes: &[u8],
         held: impl IntoIterator<Item = (u32, &'a [u8])>,
         responses: impl IntoIterator<Item = (u32, &'a [u8])>,
     ) -> Result<Self, SnapshotError> {
-        let (head, waiting) = match version(head) {
-            Some(1..=5) => restore_v5(head, held)?,
-            _ => restore_head(head, held)?,
+        let (head, waiting) = match version(head_bytes) {
+            Some(1..=5) => restore_v5(head_bytes, held)?,
+            _ => restore_head(head_bytes, held)?,
         };
-        let clock = v5::clock_of(&head.received);
+        // What an earlier release wrote is written anew, with the session's next snapshot.
+        let is_old = matches!(version(head_bytes), Some(1..=5));
         let responses = responses.into_iter().take(head.responses as usize);
         let mut restored = Vec::with_capacity(responses.size_hint().0);
         for (index, snapshot) in responses {
             if index as usize != restored.len() {
                 break;
             }
-            restored.push(restore_response(snapshot, clock)?);
+            let response = restore_response(snapshot, &head.received)?;
+            restored.push(ResponseFacts { is_dirty: is_old, ..response });
         }
         if restored.len() < head.responses as usize {
             return Err(SnapshotError::MissingResponse { index: restored.len() as u32, of: head.responses });
@@ -132,7 +136,8 @@ impl SessionCollector {
         if head.start.best().is_none() || !waiting.facts().iter().all(knows) {
             return Err(SnapshotError::Damaged("its parts contradict each other".into()));
         }
-        let (by_id, first_dirty, last) = (None, u32::MAX, head.responses.checked_sub(1));
+        let (by_id, last) = (None, head.responses.checked_sub(1));
+        let first_dirty = if is_old { 0 } else { u32::MAX };
         let mut session = Self { id, head, responses: restored, by_id, first_dirty, waiting, parts_bytes: 0 };
         last.into_iter().for_each(|last| session.index(last));
         session.parts_bytes = session.measure_parts();
@@ -180,9 +185,17 @@ fn restore_head<'a>(
     if found < needed {
         return Err(SnapshotError::MissingFacts);
     }
-    // Those of a later head that did not come to be.
-    facts.retain(|fact| fact.moment.ordinal <= head.tallies.events);
-    Ok((head, Waiting::restored(facts, recorded, false)))
+    // Without transactions a crash may have left records of a later head, with facts that this one does not know or has in
+    // another place.
+    let ordinals: BTreeSet<u32> = facts.iter().map(|fact: &Fact| fact.moment.ordinal).collect();
+    let knows_all = ordinals.last().is_none_or(|last| *last <= head.tallies.events);
+    let is_torn = !knows_all || ordinals.len() != facts.len() || facts.len() != head.waiting as usize;
+    if is_torn {
+        facts.retain(|fact| fact.moment.ordinal <= head.tallies.events);
+        facts.sort_unstable_by_key(|fact| fact.moment.ordinal);
+        facts.dedup_by_key(|fact| fact.moment.ordinal);
+    }
+    Ok((head, Waiting::restored(facts, recorded, is_torn)))
 }
 
 fn restore_v5<'a>(
@@ -204,9 +217,9 @@ fn restore_v5<'a>(
     Ok((head, Waiting::restored(facts, recorded, true)))
 }
 
-fn restore_response(snapshot: &[u8], clock: ReceiveClock) -> Result<ResponseFacts, SnapshotError> {
+fn restore_response(snapshot: &[u8], received: &Received) -> Result<ResponseFacts, SnapshotError> {
     match version(snapshot) {
-        Some(1..=5) => decode_as::<v5::Response, v3::Response>(snapshot).map(|response| response.of_now(clock)),
+        Some(1..=5) => decode_as::<v5::Response, v3::Response>(snapshot).map(|response| response.of_now(received)),
         _ => decode(snapshot),
     }
 }

@@ -13,6 +13,8 @@ use crate::wire::Kind;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct StreamStart {
     pub(super) best: Option<Chosen>,
+    /// An earlier release chose it for good: it no longer looked at what came later.
+    pub(super) is_final: bool,
     pub(super) settled: Option<Box<Settled>>,
 }
 
@@ -54,7 +56,7 @@ impl StreamStart {
     /// Whether no better source can come.
     #[must_use]
     pub fn is_certain(&self) -> bool {
-        self.best.is_some_and(|best| best.source == StreamStartSource::Marker)
+        self.is_final || self.best.is_some_and(|best| best.source == StreamStartSource::Marker)
     }
 
     /// Takes note of an event. The first one of each source counts.
@@ -66,15 +68,13 @@ impl StreamStart {
             // Any event is the first one where none was before it.
             _ => StreamStartSource::FirstEvent,
         };
-        if self.best.is_some_and(|best| best.source <= source) {
+        if self.is_certain() || self.best.is_some_and(|best| best.source <= source) {
             return Change::Nothing;
         }
         let before = self.best.replace(Chosen { source, at, clock });
-        match (before, self.settled.as_deref_mut()) {
-            (Some(before), Some(settled)) if before.clock == clock => settled.move_to(at),
-            // Nothing is settled, or times can't be compared.
-            _ => Change::Nothing,
-        }
+        // Times of another clock can't be compared: what is settled stays as it is.
+        self.settled = self.settled.take().filter(|_| before.is_some_and(|before| before.clock == clock));
+        self.settled.as_deref_mut().map_or(Change::Nothing, |settled| settled.move_to(at))
     }
 
     /// Whether a receive time is in the window that the best source begins. One of another clock can't be compared, and is.

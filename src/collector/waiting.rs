@@ -5,7 +5,7 @@ use super::fact::Fact;
 /// How many wait at most: so many may arrive out of the order of their receive times, and the window is exact all the same.
 pub(super) const ROOM: usize = 64;
 
-/// What their metrics may take, in bytes, unless a single one takes more.
+/// What their metrics may take, in bytes: one that takes more does not wait.
 pub(super) const ROOM_BYTES: usize = 64 << 10;
 
 /// So many of them are one record of the changelog: a commit writes those that changed.

@@ -127,9 +127,8 @@ impl Windowed {
         other.metrics.is_some_and(|metrics| self.metrics.get_or_insert_default().merge(*metrics, limits))
     }
 
-    /// Leaves out what is known to be before `start`, in seconds. What came first after it is not known then.
-    pub fn cut(&mut self, start: f64) {
-        let is_in = |moment: &Moment| moment.at >= start;
+    /// Leaves out what is known not to be in. What came first of the rest is not known then.
+    pub fn cut(&mut self, is_in: impl Fn(&Moment) -> bool) {
         let has_any_before = self.first_audio.is_some_and(|moment| !is_in(&moment));
         self.playback = self.playback.filter(|_| !has_any_before);
         for moment in [
@@ -139,7 +138,17 @@ impl Windowed {
             &mut self.last_audio,
             &mut self.client_audio,
         ] {
-            *moment = moment.filter(is_in);
+            *moment = moment.filter(&is_in);
+        }
+    }
+
+    /// What `limits` leave to others of the same response.
+    pub(super) fn leaves(&self, limits: &Limits) -> Limits {
+        let values: usize = self.stages().iter().map(|stage| stage.snapshot.interval_values()).sum();
+        Limits {
+            stages: limits.stages.saturating_sub(self.stages().len()),
+            interval_values: limits.interval_values.saturating_sub(values),
+            ..limits.clone()
         }
     }
 

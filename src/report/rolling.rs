@@ -1,6 +1,7 @@
 //! A rolling window by event time, in slots.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::tally::Tally;
@@ -16,16 +17,18 @@ pub struct Rolling {
     /// Samples that one slot keeps exactly: all slots together keep what the window may.
     slot_bound: usize,
     bound: usize,
+    tolerance: Duration,
     slots: BTreeMap<i64, Tally>,
 }
 
 impl Rolling {
-    /// An empty window; `bound` samples of each measure are kept exactly.
+    /// An empty window; `bound` samples of each measure are kept exactly, and what happened within `tolerance` after its end
+    /// is in it.
     #[must_use]
-    pub fn new(length: Duration, bound: usize) -> Self {
+    pub fn new(length: Duration, bound: usize, tolerance: Duration) -> Self {
         let length_ms = i64::try_from(length.as_millis()).unwrap_or(i64::MAX);
         let slot_bound = (bound / SLOTS as usize).max(1);
-        Self { slot_ms: (length_ms / SLOTS).max(1), slot_bound, bound, slots: BTreeMap::new() }
+        Self { slot_ms: (length_ms / SLOTS).max(1), slot_bound, bound, tolerance, slots: BTreeMap::new() }
     }
 
     /// The slot that is current at `time`.
@@ -65,16 +68,21 @@ impl Rolling {
         all
     }
 
-    /// The slots of that window in which something happened, by the time they begin.
+    /// The slots of that window in which something happened, by the time they begin. What happened after the end counts as of
+    /// its last slot.
     pub fn slots_until(&mut self, end: Timestamp) -> impl Iterator<Item = (Timestamp, &mut Tally)> {
-        let (first, last, slot_ms) = (self.first(end), self.slot(end), self.slot_ms);
-        self.slots.range_mut(first..=last).map(move |(slot, tally)| (Timestamp(slot * slot_ms), tally))
+        let (range, last, slot_ms) = (self.range(end), self.slot(end), self.slot_ms);
+        self.slots.range_mut(range).map(move |(slot, tally)| (Timestamp(*slot.min(&last) * slot_ms), tally))
     }
 
     /// Whether nothing is in that window.
     #[must_use]
     pub fn is_empty(&self, end: Timestamp) -> bool {
-        self.slots.range(self.first(end)..=self.slot(end)).next().is_none()
+        self.slots.range(self.range(end)).next().is_none()
+    }
+
+    fn range(&self, end: Timestamp) -> RangeInclusive<i64> {
+        self.first(end)..=self.slot(end + self.tolerance)
     }
 
     fn first(&self, end: Timestamp) -> i64 {

@@ -82,7 +82,11 @@ impl Run {
     fn entry(&mut self, name: &str, settings: &ViewSettings) -> &mut Model {
         self.models.entry(name.to_owned()).or_insert_with(|| Model {
             whole: Tally::bounded(settings.exact_samples),
-            windows: settings.windows.iter().map(|(_, length)| Rolling::new(*length, settings.exact_samples)).collect(),
+            windows: settings
+                .windows
+                .iter()
+                .map(|(_, length)| Rolling::new(*length, settings.exact_samples, settings.clock_tolerance))
+                .collect(),
             last: LastSessions::default(),
         })
     }

@@ -81,6 +81,13 @@ pub struct ResponseView<'a> {
     pub speech_to_cancel_ms: Option<f64>,
 }
 
+impl ResponseView<'_> {
+    /// Whether it has no time since the stream start.
+    pub fn has_no_time(&self) -> bool {
+        [self.created_ms, self.first_text_ms, self.first_audio_ms, self.last_audio_ms].iter().all(Option::is_none)
+    }
+}
+
 /// Who measured a response's TTFT or TTFP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::samples::RunSamples;
-use super::view::{BundleView, SessionView};
+use super::view::BundleView;
 use crate::collector::EndReason;
 
 /// What is counted and measured of the sessions of a run, a model, a span of time.
@@ -27,25 +27,33 @@ pub struct Traits {
     pub sessions_by_stream_start: BTreeMap<String, u64>,
     /// A limit was reached, figures may be incomplete.
     pub sessions_truncated: u64,
-    /// Times of clocks that do not fit together, no figure is a difference of them (contract.md section 1.4).
-    pub sessions_of_several_clocks: u64,
+    /// Receive times do not fit together, and no figure is made of them (contract.md section 1.4).
+    pub sessions_with_clock_faults: u64,
 }
 
 impl Traits {
-    fn add(&mut self, session: &SessionView<'_>) {
+    fn add(&mut self, bundle: &BundleView<'_>) {
+        let session = &bundle.session;
         // Bundles of the first releases name none.
         if let Some(source) = &session.stream_start_source {
             self.add_start(source, 1);
         }
         self.sessions_truncated += u64::from(session.truncated);
-        let is_of_several = session.clock.as_deref().is_some_and(|clock| ["mixed", "unsteady"].contains(&clock));
-        self.sessions_of_several_clocks += u64::from(is_of_several);
+        let has_fault = match session.clock.as_deref() {
+            Some("unsteady") => true,
+            // Where the other clock's times are of events that no figure is made of, all figures are there.
+            Some("mixed") => {
+                !bundle.responses.is_empty() && bundle.responses.iter().all(|response| response.has_no_time())
+            }
+            _ => false,
+        };
+        self.sessions_with_clock_faults += u64::from(has_fault);
     }
 
     fn merge(&mut self, other: &Self) {
         other.sessions_by_stream_start.iter().for_each(|(source, n)| self.add_start(source, *n));
         self.sessions_truncated += other.sessions_truncated;
-        self.sessions_of_several_clocks += other.sessions_of_several_clocks;
+        self.sessions_with_clock_faults += other.sessions_with_clock_faults;
     }
 
     /// Sources are the collector's own words, a handful.
@@ -68,7 +76,7 @@ impl Tally {
     /// Takes a finished session.
     pub fn add(&mut self, bundle: &BundleView<'_>) {
         *self.sessions.entry(bundle.session.end_reason).or_default() += 1;
-        self.traits.add(&bundle.session);
+        self.traits.add(bundle);
         self.events += bundle.session.events;
         self.responses += bundle.request_metrics.len() as u64;
         for row in &bundle.request_metrics {

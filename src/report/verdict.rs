@@ -188,12 +188,12 @@ fn notes_on(part: &Part) -> Vec<String> {
         }
         notes.push(note);
     }
-    let several = part.traits.sessions_of_several_clocks;
-    if several > 0 {
+    let faults = part.traits.sessions_with_clock_faults;
+    if faults > 0 {
         notes.push(format!(
-            "{} have receive times of clocks that do not fit together, so their client-side latencies are left out: let every \
-             producer of a session take received_at_s from one clock, or send none.",
-            capitalised(&sessions(several))
+            "{} have receive times that do not fit together, so the figures made of them are left out: let every producer of a \
+             session take received_at_s from one clock that does not restart within it, or send none.",
+            capitalised(&sessions(faults))
         ));
     }
     notes

@@ -296,7 +296,7 @@ impl PartitionTask {
         });
         let outcome = match taken {
             Some(outcome) => outcome,
-            None if event.kind != Kind::SessionCreated && self.closed.has(&id, own_now) => Outcome::Late,
+            None if event.kind != Kind::SessionCreated && self.closed.has(&id, now) => Outcome::Late,
             None => self.open_session(SessionId::from(&*id), event, &arrival),
         };
         *self.pending.counts.events.entry((event.kind.class(), outcome)).or_default() += 1;

@@ -45,16 +45,6 @@ impl RequestMetrics {
     pub fn heap_bytes(&self) -> usize {
         self.measurement_origin.as_ref().map_or(0, Origin::heap_bytes)
     }
-
-    /// Merges a later object into this one key by key: the later wins, `null` included.
-    pub fn merge(&mut self, later: Self) {
-        let Self { ttft_ms, ttfp_ms, measurement_origin } = later;
-        self.ttft_ms = ttft_ms.or(self.ttft_ms);
-        self.ttfp_ms = ttfp_ms.or(self.ttfp_ms);
-        if measurement_origin.is_some() {
-            self.measurement_origin = measurement_origin;
-        }
-    }
 }
 
 impl Origin {
@@ -79,24 +69,5 @@ impl Origin {
             Ok(())
         })?;
         Ok(origin)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_later_object_wins_key_by_key_null_included() {
-        let mut metrics = RequestMetrics::read(br#"{"ttft_ms":1,"ttfp_ms":2,"measurement_origin":{"ttft":"a"}}"#, 9);
-        metrics.merge(RequestMetrics::read(br#"{"ttft_ms":null,"other":{}}"#, 9));
-        let expected = RequestMetrics {
-            ttft_ms: Some(Scalar::Null),
-            ttfp_ms: Some(Scalar::Int(2)),
-            measurement_origin: Some(Origin { ttft: Some("a".into()), ttfp: None }),
-        };
-        assert_eq!(metrics, expected);
-        metrics.merge(RequestMetrics::read(br#"{"measurement_origin":7}"#, 9));
-        assert_eq!(metrics.measurement_origin, Some(Origin::default()));
     }
 }

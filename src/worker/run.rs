@@ -202,10 +202,11 @@ where
         let (tasks, clock) = (&mut self.tasks, &self.clock);
         for _ in 0..MAX_RECORDS_A_ROUND {
             let mut is_quiet = true;
+            let wall = clock.now();
             let polled = self.consumer.poll(timeout, &mut |polled| {
                 is_quiet = false;
                 match polled {
-                    Polled::Record(record) => tasks.process(&record, clock.now()),
+                    Polled::Record(record) => tasks.process(&record, wall),
                     Polled::EndOfPartition(partition) => tasks.reached_end(partition),
                     Polled::Assigned(partitions) => rebalances.push(Rebalance::Assigned(partitions)),
                     Polled::Revoked(partitions) => rebalances.push(Rebalance::Revoked(partitions)),

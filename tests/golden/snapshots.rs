@@ -21,6 +21,9 @@ const CAPTURE: &str = "sessions.jsonl";
 /// Records read before the release is replaced: some sessions are open here and others have ended.
 const FIRST: usize = 1_700;
 
+/// Records between two processes of this release.
+const RESTART_EVERY: usize = 150;
+
 #[derive(Serialize, Deserialize)]
 struct Entry {
     key: String,
@@ -86,21 +89,40 @@ fn this_release_writes_what_is_kept_of_its_version() {
 #[test]
 fn the_snapshots_of_every_version_restore_and_their_sessions_end_with_the_references_numbers() {
     for version in 1..=SNAPSHOT_VERSION {
-        let mut state = ChangelogState::default();
+        let (mut state, mut kept) = (ChangelogState::default(), BTreeMap::new());
         for line in vector(&file(version)).lines() {
             let entry: Entry = serde_json::from_str(&line.expect("a line")).expect("an entry");
-            state.apply(&bytes(&entry.key), Some(&bytes(&entry.value))).expect("a snapshot of an earlier release");
+            let (key, value) = (bytes(&entry.key), bytes(&entry.value));
+            state.apply(&key, Some(&value)).expect("a snapshot of an earlier release");
+            kept.insert(key, value);
         }
         let (before, _) = first_half();
         let settings = Arc::new(Settings::default());
         let mut task = PartitionTask::restore(source(), before.next_offset, state, settings).expect("restores");
         assert!(task.open_sessions() > 3, "version {version}: {} sessions are open", task.open_sessions());
-        for record in records(CAPTURE).iter().skip(FIRST) {
+        // The next process of this release goes on from what this one wrote.
+        let (mut log, mut bundles_between) = (kept, Vec::new());
+        for (record, n) in records(CAPTURE).iter().skip(FIRST).zip(1..) {
             task.process(&record.as_record(), WALL);
+            if n % RESTART_EVERY == 0 {
+                let batch = task.prepare_commit().expect("records were read");
+                bundles_between.extend(batch.bundles);
+                for entry in batch.changelog {
+                    match entry.value {
+                        Some(value) => drop(log.insert(entry.key, value)),
+                        None => drop(log.remove(&entry.key)),
+                    }
+                }
+                let mut state = ChangelogState::default();
+                log.iter().for_each(|(key, value)| state.apply(key, Some(value)).expect("our own entry"));
+                let settings = Arc::new(Settings::default());
+                task = PartitionTask::restore(source(), batch.next_offset, state, settings).expect("restores");
+            }
         }
         task.end_of_input();
         // What was open then may be over by the time of this release.
-        let after = task.prepare_commit().expect("records were read").bundles;
+        let mut after = bundles_between;
+        after.extend(task.prepare_commit().expect("records were read").bundles);
         let mut both = before;
         both.bundles.retain(|bundle| after.iter().all(|after| after.session_id != bundle.session_id));
         both.bundles.extend(after);

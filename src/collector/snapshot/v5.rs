@@ -11,7 +11,7 @@ use crate::collector::received::{self, Received};
 use crate::collector::response::{FinalStatus, ResponseFacts};
 use crate::collector::settings::Limits;
 use crate::collector::source::{Clocks, ReceiveClock, StreamStartSource};
-use crate::collector::stream_start::{self, Settled};
+use crate::collector::stream_start;
 use crate::collector::tallies::Tallies;
 use crate::collector::windowed;
 use crate::collector::{EndReason, Playback};
@@ -167,7 +167,7 @@ fn moment(at: f64, ordinal: u64, clock: ReceiveClock) -> received::Moment {
 }
 
 /// The clock of times that were kept without one.
-pub(super) fn clock_of(received: &Received) -> ReceiveClock {
+fn clock_of(received: &Received) -> ReceiveClock {
     if received.clocks == Clocks::from(ReceiveClock::KafkaTimestamp) {
         ReceiveClock::KafkaTimestamp
     } else {
@@ -176,7 +176,9 @@ pub(super) fn clock_of(received: &Received) -> ReceiveClock {
 }
 
 impl Response {
-    pub(super) fn of_now(self, clock: ReceiveClock) -> ResponseFacts {
+    /// The response; where the session's times are of two clocks, so may each of its own be.
+    pub(super) fn of_now(self, received: &Received) -> ResponseFacts {
+        let clock = clock_of(received);
         let first = |at: Option<f64>| at.map(|at| moment(at, 0, clock));
         let with_clock = |of: Option<Moment>| of.map(|of| moment(of.at, of.ordinal, clock));
         let mut response = ResponseFacts::new(self.id);
@@ -186,6 +188,7 @@ impl Response {
         response.ended = first(self.ended.or(self.cancel));
         response.speech_onset = first(self.speech_onset).map(Box::new);
         let client_audio = first(self.client_audio);
+        let has_times = self.created.is_some() || self.first_text.is_some() || client_audio.is_some();
         let window = &mut response.in_window;
         window.row_duration.take(self.row_duration_ms);
         window.stream_duration.take(self.stream_duration_ms);
@@ -197,7 +200,7 @@ impl Response {
             client_audio,
             packets: u32::try_from(self.packets).unwrap_or(u32::MAX),
             playback: self.playback,
-            audio_clocks: client_audio.map(|moment| moment.clock.into()).unwrap_or_default(),
+            audio_clocks: if has_times { received.clocks } else { Clocks::default() },
             ..window.clone()
         };
         let reported = Reported { stages: self.stages, request: Some(self.server) };
@@ -226,8 +229,6 @@ impl Head {
         };
         let received = Received::restored(self.received, clocks);
         let clock = clock_of(&received);
-        // Of two clocks, it is not known which time is of which: then no figure is made of any.
-        let start_clock = if self.clock == Clock::Mixed { ReceiveClock::KafkaTimestamp } else { clock };
         if !self.has_all(&held) {
             return Err(SnapshotError::MissingFacts);
         }
@@ -255,7 +256,7 @@ impl Head {
             last_seq: self.last_seq.map(Into::into),
             sample_rate_hz: self.sample_rate_hz.unwrap_or(head::DEFAULT_SAMPLE_RATE_HZ),
             speech_onset: self.speech_onset.map(|at| moment(at, 0, clock)),
-            start: start.of_now(start_clock, self.received),
+            start: start.of_now(clock),
             waiting: 0,
             tallies: self.tallies,
             known: self.known,
@@ -267,7 +268,7 @@ impl Head {
 }
 
 impl StreamStart {
-    fn of_now(self, clock: ReceiveClock, received: Option<(f64, f64)>) -> stream_start::StreamStart {
+    fn of_now(self, clock: ReceiveClock) -> stream_start::StreamStart {
         let sources = [
             (StreamStartSource::Marker, self.marker),
             (StreamStartSource::InputAudioAppend, self.input_audio_append),
@@ -275,12 +276,8 @@ impl StreamStart {
             (StreamStartSource::FirstEvent, self.first_event),
         ];
         let best = sources.into_iter().find_map(|(source, at)| at.map(|at| Chosen { source, at }));
-        let settled = self.chosen.map(|chosen| {
-            let (first, last) = received.unwrap_or((f64::MIN, f64::MAX));
-            let before_window = (first < chosen.at).then_some((first, chosen.at.next_down()));
-            Box::new(Settled { in_window: Some((chosen.at, last.max(chosen.at))), before_window })
-        });
+        let is_final = self.chosen.is_some();
         let best = self.chosen.or(best).map(|Chosen { source, at }| stream_start::Chosen { source, at, clock });
-        stream_start::StreamStart { best, settled }
+        stream_start::StreamStart { best, is_final, settled: None }
     }
 }

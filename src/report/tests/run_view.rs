@@ -148,11 +148,14 @@ fn one_wrong_time_neither_empties_the_windows_nor_moves_them() {
         assert_eq!(stream_ttft(&run, ALL, ALL), Some((2, 1.0)));
         assert_eq!(run.last_event > Some(WALL), counted == 2);
     }
-    // The record's time is as wrong: it counts as now, and what comes after it is in the windows all the same.
+    // The record's time is as wrong: it is in no window that ends now, and what comes after it is in them all the same.
     let mut view = view_of(ViewSettings::default(), &[session("r", 200, 1.0)]);
     view.observe(&session("r", -36_000, 9.0).bundle(), WALL + Duration::from_secs(36_000), WALL);
     view.observe(&session("r", 100, 2.0).bundle(), WALL, WALL);
-    assert_eq!(stream_ttft(&view.summaries(WALL)[0], ALL, "5m"), Some((3, 2.0)));
+    assert_eq!(stream_ttft(&view.summaries(WALL)[0], ALL, "5m"), Some((2, 1.0)));
+    // Nor does it keep them from ending now once traffic has stopped.
+    let later = WALL + Duration::from_secs(900);
+    assert_eq!(stream_ttft(&view.summaries(later)[0], ALL, "5m"), None);
     let part = view.status(&asked(None, None, Some("5m")), WALL).view.expect("a window");
     assert!(part.slots.iter().all(|slot| slot.start_ms <= WALL), "{:?}", part.slots);
 }
@@ -302,7 +305,7 @@ fn figures_of_less_than_what_they_are_of_are_not_shown() {
     let json = serde_json::to_value(view.summaries(WALL)).expect("JSON");
     assert_eq!((&json[0]["sessions"], &json[0]["responses"]), (&serde_json::Value::Null, &serde_json::Value::Null));
     assert_eq!(view.status(&asked(None, None, Some("5m")), WALL).view.map(|part| part.slots.len()), Some(1));
-    assert_eq!(view.status(&StatusQuery::default(), WALL).view, None);
+    assert_eq!(view.status(&asked(None, None, Some(ALL)), WALL).view, None);
 
     // What is older changes no window, and completes the whole.
     view.observe(&session("r", 100_000, 9.0).bundle(), WALL, WALL);
@@ -342,7 +345,8 @@ fn quantiles_over_time_are_of_the_window_and_the_shape_is_of_all_that_was_asked_
     assert_eq!(slots(None, Some("5m")), (5_000, vec![(1, 200.0), (2, 100.0)], 3));
     assert_eq!(slots(Some("a"), Some("5m")), (5_000, vec![(1, 200.0), (1, 100.0)], 2));
     assert_eq!(slots(None, Some("1h")), (60_000, vec![(1, 50.0), (1, 200.0), (2, 100.0)], 4));
-    assert_eq!(slots(None, None), (60_000, vec![(1, 50.0), (1, 200.0), (2, 100.0)], 5));
+    assert_eq!(slots(None, None), slots(None, Some("5m")));
+    assert_eq!(slots(None, Some(ALL)), (60_000, vec![(1, 50.0), (1, 200.0), (2, 100.0)], 5));
 }
 
 #[test]
@@ -369,5 +373,6 @@ fn what_is_believed_of_a_bundle_rests_on_when_it_was_written_and_not_on_when_it_
     };
     let (wrong_clock, later) = (of(WALL), of(WALL + Duration::from_secs(3_600)));
     assert_eq!((stream_ttft(&wrong_clock, ALL, "5m"), wrong_clock.last_event), (Some((1, 1.0)), Some(WALL)));
-    assert_eq!((stream_ttft(&later, ALL, "5m"), later.last_event.map(|at| at > WALL)), (Some((2, 1.0)), Some(true)));
+    // It is of the window that ends then, and of none that ends now.
+    assert_eq!((stream_ttft(&later, ALL, "5m"), later.last_event.map(|at| at > WALL)), (Some((1, 1.0)), Some(true)));
 }

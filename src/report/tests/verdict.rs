@@ -33,7 +33,7 @@ impl Seen {
             figures: [(Measure::ResponseTtfp, figures(2_000.0)), (Measure::ResponseRtf, figures(1.0))].into(),
         };
         part.traits.sessions_by_stream_start = [("session.created".to_owned(), 1), (BY_APPEND.to_owned(), 3)].into();
-        part.traits.sessions_of_several_clocks = 1;
+        part.traits.sessions_with_clock_faults = 1;
         let bins = [Bin { from: 865.964, to: 1000.0, count: 95 }, Bin { from: 1000.0, to: 1154.78, count: 5 }];
         let view = PartStatus {
             model: ALL.into(),
@@ -111,19 +111,19 @@ fn what_is_fine_up_to_its_limit_is_wrong_past_it() {
         (
             |seen| seen.part().traits.sessions_truncated = 1,
             "figures",
-            "1 session cut at a limit, 1 session of several clocks",
-            "Sessions reach a limit",
+            "1 session truncated, 1 session with clocks that do not fit",
+            "Truncated sessions",
         ),
         (
-            |seen| seen.part().traits.sessions_of_several_clocks = 2,
+            |seen| seen.part().traits.sessions_with_clock_faults = 2,
             "figures",
-            "2 sessions of several clocks",
+            "2 sessions with clocks that do not fit",
             "Clocks that do not fit together",
         ),
         (
-            |seen| seen.replica.recent.dead_letters = 11,
+            |seen| seen.replica.recent.dead_letters = 31,
             "dead_letters",
-            "11 of 1,000 are dead letters",
+            "31 of 1,000 are dead letters",
             "Records that can't be read",
         ),
         (
@@ -241,7 +241,9 @@ fn few_samples_are_no_verdict() {
         *seen.bins() = vec![Bin { from: 1000.0, to: 1154.78, count: 29 }];
         seen.part().sessions = 29;
         seen.part().sessions_by_end_reason = [(EndReason::IdleTimeout, 29)].into();
-        seen.part().traits.sessions_of_several_clocks = 0;
+        seen.replica.recent.dead_letters = 29;
+        seen.replica.recent.records = 29;
+        seen.replica.recent.events_of_no_duplex_protocol = 29;
     };
     assert_eq!(told(few), (State::Unknown, "Too few responses to judge".into(), vec![]));
     let mut seen = Seen::fine();
@@ -272,7 +274,7 @@ fn a_note_says_where_the_streams_start_and_how_they_could_start_better() {
     let note = seen.verdict().notes.remove(0);
     assert!(note.contains("session.created in 100 % of sessions. So stream TTFT"), "{note}");
     assert!(note.contains("let the producer write collector.stream_start, or tap the client's direction"), "{note}");
-    assert_eq!(seen.verdict().notes.len(), 1 + usize::from(seen.part().traits.sessions_of_several_clocks > 0));
+    assert_eq!(seen.verdict().notes.len(), 1 + usize::from(seen.part().traits.sessions_with_clock_faults > 0));
     seen.is_quiet();
     assert_eq!(seen.verdict().notes, [""; 0]);
 }
@@ -304,4 +306,41 @@ fn the_limits_are_those_of_the_alerts() {
     ] {
         assert_eq!(check(name).objective, objective);
     }
+}
+
+#[test]
+fn without_windows_figures_of_long_ago_are_no_verdict_either() {
+    let with_last_event = |ago_s| {
+        told(|seen| {
+            seen.status.windows.clear();
+            seen.status.run.as_mut().expect("a run").last_event = Some(NOW - Duration::from_secs(ago_s));
+        })
+    };
+    assert_eq!(with_last_event(300).0, State::Good);
+    assert_eq!(with_last_event(301).0, State::Unknown);
+}
+
+#[test]
+fn what_has_stopped_is_said_of_the_run_that_is_shown_and_traffic_only_by_one_who_reads() {
+    let headline = |change: fn(&mut Seen)| {
+        told(|seen| {
+            seen.is_quiet();
+            seen.replica.recent.events = 0;
+            change(seen);
+        })
+        .1
+    };
+    assert!(headline(|seen| seen.replica.sessions_open = Some(0.0)).starts_with("No traffic since "));
+    assert!(headline(|seen| seen.replica.sessions_open = None).starts_with("No session has finished since "));
+    let of_another = headline(|seen| seen.status.runs.insert(0, "later".into()));
+    assert!(of_another.starts_with("No session of this run has finished since "), "{of_another}");
+}
+
+#[test]
+fn a_value_past_its_limit_never_reads_as_the_limit() {
+    let (_, _, wrong) = told(|seen| {
+        figures(seen, Measure::ResponseTtfp).p99 = 2_004.0;
+        seen.replica.lag_seconds = Some(60.04);
+    });
+    assert_eq!(wrong, [("ttfp", "p99 2004 ms".to_owned()), ("lag", "60.04 s".to_owned())]);
 }

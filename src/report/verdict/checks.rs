@@ -21,7 +21,7 @@ const RTF: f64 = 1.0;
 /// Of sessions, with another end reason than `closed`.
 const NOT_CLOSED_SHARE: f64 = 0.05;
 /// Of sessions, with times of clocks that do not fit together.
-const SEVERAL_CLOCKS_SHARE: f64 = 0.01;
+const CLOCK_FAULT_SHARE: f64 = 0.01;
 /// Of records.
 const DEAD_LETTER_SHARE: f64 = 0.01;
 const LAG_SECONDS: f64 = 60.0;
@@ -153,20 +153,20 @@ fn of_ends(part: Option<&Part>) -> Check {
 }
 
 fn of_figures(part: Option<&Part>) -> Check {
-    let objective = format!("none cut, at most {} of several clocks", percent(SEVERAL_CLOCKS_SHARE));
+    let objective = format!("none truncated, at most {} with clocks that do not fit", percent(CLOCK_FAULT_SHARE));
     let check = check("figures", "Whole figures", objective);
     let Some(part) = part else { return check };
-    let (cut, several) = (part.traits.sessions_truncated, part.traits.sessions_of_several_clocks);
-    let share = several as f64 / part.sessions as f64;
+    let (truncated, faults) = (part.traits.sessions_truncated, part.traits.sessions_with_clock_faults);
+    let share = faults as f64 / part.sessions as f64;
     let (mut seen, mut wrong) = (Vec::new(), Vec::new());
-    if cut > 0 {
-        seen.push(format!("{} cut at a limit", sessions(cut)));
-        wrong.push("sessions reach a limit");
+    if truncated > 0 {
+        seen.push(format!("{} truncated", sessions(truncated)));
+        wrong.push("truncated sessions");
     }
-    if several > 0 {
-        seen.push(format!("{} of several clocks", sessions(several)));
+    if faults > 0 {
+        seen.push(format!("{} with clocks that do not fit", sessions(faults)));
     }
-    if share > SEVERAL_CLOCKS_SHARE && part.sessions >= MIN_SAMPLES {
+    if share > CLOCK_FAULT_SHARE && part.sessions >= MIN_SAMPLES {
         wrong.push("clocks that do not fit together");
     }
     let value = if seen.is_empty() { "all whole".into() } else { seen.join(", ") };
@@ -186,7 +186,7 @@ fn of_dead_letters(recent: &Recent) -> Check {
 }
 
 fn of_events(recent: &Recent) -> Check {
-    let check = check("events", "Known events", "all counted, this replica");
+    let check = check("events", "Known events", "all of shapes that are read, this replica");
     let (foreign, unsupported) = (recent.events_of_no_duplex_protocol, recent.events_unsupported);
     if foreign >= MIN_SAMPLES {
         let value =

@@ -11,7 +11,9 @@ fn ended_after(is_more_to_read: bool, stamp: impl Fn(i64) -> i64) -> Option<i64>
     (1..600).find(|second| {
         broker.0.stamp.set(stamp(broker.0.now.get() as i64));
         broker.push([Next::Record(0, 1 + second, "talker", CREATED)]);
-        broker.push((!is_more_to_read).then_some(Next::End(0)));
+        // Where records keep coming the client never tells the end, and knows where it is.
+        let high = Offset(if is_more_to_read { 1_000 } else { 2 + second });
+        broker.0.ends.set(Some(Ends { stable: high, high }));
         round(&mut worker, &broker).expect("goes on");
         broker.take_calls().contains(&Call::Bundle("silent".into()))
     })
