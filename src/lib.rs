@@ -3,6 +3,9 @@
 //! The modules in the order they build on each other; each uses only what stands above it, which
 //! `tests/architecture.rs` holds. Down to `task` everything is pure: no clock, no IO, no threads.
 
+// Whoever reads standard output may have enough, and `println!` panics then: `cli::output::print` does not.
+#![deny(clippy::print_stdout)]
+
 pub mod fault;
 pub mod ids;
 pub mod numeric;

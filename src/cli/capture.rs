@@ -19,7 +19,7 @@ pub enum CaptureError {
     Line { line: u64, detail: String },
     #[error("{0}")]
     Foreign(ForeignFormat),
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 

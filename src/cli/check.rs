@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ConfigArgs;
+use super::{ConfigArgs, output};
 use crate::app;
 use crate::config::Config;
 use crate::exit::{Code, Failure, Outcome};
@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Outcome {
     }
     let found = if args.connect { ask(&config) } else { Ok(()) };
     if args.show_config {
-        print!("{config}");
+        output::print(config.to_string().trim_end())?;
     }
     found
 }

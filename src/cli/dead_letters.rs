@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 use serde::Serialize;
 
 use super::foreign::Foreign;
-use super::{ConfigArgs, check, table};
+use super::{ConfigArgs, check, output, table};
 use crate::clock::system_time;
 use crate::config::Config;
 use crate::exit::Outcome;
@@ -163,13 +163,16 @@ fn list(args: &ListArgs) -> Outcome {
     let mut reason_of: BTreeMap<Place, String> = BTreeMap::new();
     let mut foreign = 0;
     let one_by_one = args.json || args.reason.is_some();
+    let mut printed = Ok(());
     let mut rows = table::table(&["at", "came from", "timestamp", "bytes", "key", "detail"]);
     DeadLetters::of(&config.kafka, &config.topics)
         .visit(&mut |entry| match entry {
             Entry::Letter(letter) if args.reason.as_ref().is_some_and(|asked| asked != letter.reason) => {}
             Entry::Letter(letter) if args.json => {
                 let line = serde_json::to_string(&Line::of(&letter, false)).expect("JSON can be written to memory");
-                println!("{line}");
+                if printed.is_ok() {
+                    printed = output::print(line);
+                }
             }
             Entry::Letter(letter) if one_by_one => {
                 rows.add_row(row(&letter));
@@ -190,8 +193,9 @@ fn list(args: &ListArgs) -> Outcome {
             Entry::Foreign => foreign += 1,
         })
         .map_err(check::broker_failure)?;
+    printed?;
     if one_by_one && !args.json {
-        println!("{rows}");
+        output::print(rows)?;
     } else if !args.json {
         let mut table = table::table(&["reason", "dead letters", "sent back", "without payload", "first", "last"]);
         for (reason, of) in &by_reason {
@@ -202,7 +206,7 @@ fn list(args: &ListArgs) -> Outcome {
             table.add_row(row);
         }
         table::align(&mut table, 1..4);
-        println!("{table}");
+        output::print(table)?;
     }
     if foreign > 0 {
         eprintln!("{foreign} records of {} are no dead letters of this service", config.topics.dead_letters);
@@ -239,8 +243,7 @@ fn show(args: &ShowArgs) -> Outcome {
         .map_err(check::broker_failure)?;
     let topic = &config.topics.dead_letters;
     let shown = shown.ok_or_else(|| anyhow!("{} of {topic} is no dead letter; `list --json` names each", args.at))?;
-    println!("{shown}");
-    Ok(())
+    Ok(output::print(shown)?)
 }
 
 fn redrive(args: &RedriveArgs) -> Outcome {
@@ -252,14 +255,14 @@ fn redrive(args: &RedriveArgs) -> Outcome {
     let Redriven { sent, earlier, without_payload, of_another_topic } =
         DeadLetters::of(&config.kafka, &config.topics).redrive(&select, args.force).map_err(check::broker_failure)?;
     let events = &config.topics.events;
-    println!("{sent} sent back to {events}");
+    output::print(format_args!("{sent} sent back to {events}"))?;
     for (count, what) in [
         (earlier, "sent back before, and so not now: --force sends them again"),
         (without_payload, "without payload: nothing can be sent back"),
         (of_another_topic, "from another topic than topics.events"),
     ] {
         if count > 0 {
-            println!("{count} {what}");
+            output::print(format_args!("{count} {what}"))?;
         }
     }
     if sent > 0 {

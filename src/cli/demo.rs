@@ -13,7 +13,7 @@ use anyhow::{Context, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::loadgen::{self, Server};
-use super::table;
+use super::{output, table};
 use crate::app::{Service, Setup};
 use crate::clock::SystemClock;
 use crate::config::{Config, LogFormat, LogSettings};
@@ -75,9 +75,12 @@ pub fn run(args: &Args) -> Outcome {
     let mut writer = Writer::new(&config.kafka).map_err(failed)?;
     let events_topic = config.topics.events.clone();
     let service = Service::start(Setup { config, is_demo: true })?;
-    println!("duplex-collector demo: {} made-up sessions, an embedded broker, the real pipeline", args.sessions);
     let page = format!("{}://{}/", service.scheme, service.address);
-    println!("  status   {page}\n  metrics  {page}metrics\n  report   {page}report\n");
+    output::print(format_args!(
+        "duplex-collector demo: {} made-up sessions, an embedded broker, the real pipeline\n  status   {page}\n  \
+         metrics  {page}metrics\n  report   {page}report\n",
+        args.sessions
+    ))?;
     if !args.no_open && io::stdout().is_terminal() && has_display() {
         // Its address was printed; without a browser that has to do.
         let _ = open::that_detached(page);
@@ -95,11 +98,11 @@ pub fn run(args: &Args) -> Outcome {
     let mut played = play(args, &mut writer, &events_topic, &shutdown, &summary);
     let goes_on = played.is_ok() && args.keep_running && !shutdown.is_requested();
     if goes_on && args.live > 0 {
-        println!("live traffic until Ctrl-C");
+        output::print("live traffic until Ctrl-C")?;
         let is_over = || shutdown.is_requested() || pipeline.is_finished();
         played = send(&mut Traffic::new(live(args)), 1.0, &mut writer, &events_topic, is_over, || {}).map(|_| ());
     } else if goes_on {
-        println!("serving until Ctrl-C");
+        output::print("serving until Ctrl-C")?;
     }
     drop(writer);
     if !goes_on || args.live > 0 {
@@ -166,16 +169,16 @@ fn play(
     }
     progress.finish_and_clear();
     let run = summary().ok_or_else(|| anyhow!("{} sessions were made and no bundle came", args.sessions))?;
-    println!("{}", table::distributions(&run));
+    output::print(table::distributions(&run))?;
     let counts = traffic.counts();
-    println!(
+    output::print(format_args!(
         "{} sessions made, {} bundles, {} request rows, {} events in {:.0} s",
         counts.sessions,
         run.sessions(),
         run.responses(),
         counts.events,
         clock.monotonic().as_secs_f64()
-    );
+    ))?;
     if run.sessions() == counts.sessions {
         Ok(())
     } else {
@@ -211,8 +214,7 @@ fn send(
 
 fn interrupted(progress: &ProgressBar) -> Outcome {
     progress.finish_and_clear();
-    println!("interrupted");
-    Ok(())
+    Ok(output::print("interrupted")?)
 }
 
 fn profile(args: &Args) -> Profile {

@@ -12,7 +12,7 @@ pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForeignFormat {
     name: &'static str,
-    /// A command that makes a capture of `FILE`, or what else to do.
+    /// A command that makes a capture of what it reads from standard input, or what else to do.
     remedy: Remedy,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for ForeignFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "it is {}, not one record or event a line; ", self.name)?;
         match self.remedy {
-            Remedy::Command(command) => write!(f, "try `{command} FILE | duplex-collector replay -`"),
+            Remedy::Command(command) => write!(f, "pipe it through `{command}` into `duplex-collector replay -`"),
             Remedy::Words(words) => f.write_str(words),
         }
     }
@@ -42,7 +42,7 @@ const BY_MAGIC: [(&[u8], ForeignFormat); 9] = [
     (b"\x28\xb5\x2f\xfd", format("zstd", "zstd -dc")),
     (b"BZh", format("bzip2", "bzip2 -dc")),
     (b"\xfd7zXZ\0", format("xz", "xz -dc")),
-    (b"PK\x03\x04", format("zip", "unzip -p")),
+    (b"PK\x03\x04", format("zip", "funzip")),
     (b"PAR1", ForeignFormat { name: "Parquet", remedy: Remedy::Words("write its rows as lines of JSON first") }),
     (b"\xff\xfe", format("UTF-16", "iconv -f UTF-16 -t UTF-8")),
     (b"\xfe\xff", format("UTF-16", "iconv -f UTF-16 -t UTF-8")),

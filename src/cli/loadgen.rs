@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 
-use super::{ConfigArgs, check};
+use super::{ConfigArgs, check, output};
 use crate::clock::SystemClock;
 use crate::exit::Outcome;
 use crate::kafka::{Writer, connect};
@@ -52,7 +52,7 @@ pub struct Args {
     /// Bytes of an audio packet before base64 [default: those of its duration, 48 a millisecond]
     #[arg(long, value_name = "BYTES")]
     payload_bytes: Option<u32>,
-    /// Events a second, 0 for as many as go [default: real time]
+    /// Events a second; 0: as fast as it goes [default: real time]
     #[arg(long, value_name = "EVENTS")]
     rate: Option<u64>,
     /// The same seed makes the same sessions, ids included [default: another one each time]
@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Outcome {
     writer.flush(BROKER_TIMEOUT).map_err(check::broker_failure)?;
     progress.finish_and_clear();
     let (counts, took) = (traffic.counts(), clock.monotonic().saturating_sub(started));
-    println!(
+    output::print(format_args!(
         "{} events of {} sessions (--seed {seed}), {}, in {:.1} s: {:.0} events/s to {}",
         HumanCount(counts.events),
         HumanCount(counts.sessions),
@@ -110,9 +110,9 @@ pub fn run(args: &Args) -> Outcome {
         took.as_secs_f64(),
         counts.events as f64 / took.as_secs_f64(),
         config.topics.events,
-    );
+    ))?;
     if counts.abandoned > 0 {
-        println!("{} of them end by session.idle_timeout only", counts.abandoned);
+        output::print(format_args!("{} of them end by session.idle_timeout only", counts.abandoned))?;
     }
     Ok(())
 }

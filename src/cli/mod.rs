@@ -1,6 +1,7 @@
 //! The command line: what a newcomer types, and the exit codes that scripts read.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -92,6 +93,11 @@ fn any_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().map(PathBuf::from)
 }
 
+/// What messages call an input.
+fn input_name(path: &Path) -> Cow<'_, str> {
+    if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() }
+}
+
 impl ConfigArgs {
     fn load(&self) -> Outcome<Config> {
         let bad = |problems: Problems| Code::BadConfiguration.because(problems);
@@ -143,7 +149,7 @@ fn run(command: Command) -> Outcome {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
+    use std::ffi::OsString;
     use std::{fs, iter};
 
     use clap::CommandFactory;
@@ -163,6 +169,16 @@ mod tests {
         let fence = format!("```{language}\n");
         let blocks = readme.split(&fence).skip(1);
         blocks.map(|block| block.split("```").next().unwrap_or_default().replace("\\\n", " ")).collect()
+    }
+
+    /// The `DUPLEX_...=value` named anywhere in the README, as the environment would have them.
+    fn readme_variables() -> Vec<(OsString, OsString)> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+        let readme = fs::read_to_string(path).expect("the README is there");
+        let words = readme.split(|c: char| c.is_whitespace() || "`,;()".contains(c));
+        let named = words.filter(|word| word.starts_with("DUPLEX_")).filter_map(|word| word.split_once('='));
+        let of_keys = named.filter(|(name, _)| *name != crate::config::CONFIG_VARIABLE);
+        of_keys.map(|(name, value)| (name.into(), value.into())).collect()
     }
 
     /// Those of a process without any configuration.
@@ -214,6 +230,16 @@ mod tests {
             let file = Some(ConfigFile { name: "README.md".into(), text: text.clone() });
             let inputs = Inputs { file, ..inputs() };
             Config::load(&inputs).unwrap_or_else(|problems| panic!("{text}: {problems}"));
+        }
+    }
+
+    #[test]
+    fn every_variable_of_the_readme_sets_a_key_that_there_is() {
+        let variables = readme_variables();
+        assert!(variables.len() > 2, "{variables:?}");
+        for variable in variables {
+            let inputs = Inputs { environment: vec![variable.clone()], ..inputs() };
+            Config::load(&inputs).unwrap_or_else(|problems| panic!("{variable:?}: {problems}"));
         }
     }
 

@@ -1,11 +1,27 @@
-//! Files that are written whole or not at all.
+//! Standard output, and files that are written whole or not at all.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tempfile::NamedTempFile;
+
+/// Prints one line to standard output. Where nobody reads it any more (`| head`), whoever did has enough.
+///
+/// # Errors
+/// When standard output can't be written for another reason.
+pub fn print(line: impl Display) -> anyhow::Result<()> {
+    unless_enough(writeln!(io::stdout(), "{line}"))
+}
+
+fn unless_enough(written: io::Result<()>) -> anyhow::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("standard output can't be written"),
+    }
+}
 
 /// An output that appears under its name when it is complete; `-` is standard output.
 pub enum Output {
@@ -62,7 +78,7 @@ impl Output {
     /// When the device is full or gone.
     pub fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match self {
-            Self::Stdout(out) => out.write_all(bytes).context("standard output can't be written"),
+            Self::Stdout(out) => unless_enough(out.write_all(bytes)),
             Self::InPlace { device, path } => {
                 device.write_all(bytes).with_context(|| format!("{} can't be written", path.display()))
             }
@@ -78,7 +94,7 @@ impl Output {
     /// When it can't be written to the end or put in place.
     pub fn finish(self) -> anyhow::Result<()> {
         match self {
-            Self::Stdout(mut out) => out.flush().context("standard output can't be written"),
+            Self::Stdout(mut out) => unless_enough(out.flush()),
             Self::InPlace { mut device, path } => {
                 device.flush().with_context(|| format!("{} can't be written", path.display()))
             }

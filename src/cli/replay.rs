@@ -11,8 +11,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::capture::{Capture, CaptureError};
-use super::output::Output;
-use super::{ConfigArgs, table};
+use super::output::{self, Output};
+use super::{ConfigArgs, input_name, table};
 use crate::clock::SystemClock;
 use crate::collector::Settings;
 use crate::exit::{Code, Outcome};
@@ -77,7 +77,7 @@ pub fn run(args: &Args, settings: Settings, view: ViewSettings) -> Outcome {
     let mut view = RunView::new(view);
     let mut counts = Counts::default();
     let bad_input = |e: CaptureError| {
-        Code::BadInput.because(anyhow!(e).context(format!("{} can't be replayed", args.capture.display())))
+        Code::BadInput.because(anyhow!(e).context(format!("{} can't be replayed", input_name(&args.capture))))
     };
     let mut records = 0;
     while let Some(record) = capture.next_record().map_err(bad_input)? {
@@ -103,9 +103,9 @@ pub fn run(args: &Args, settings: Settings, view: ViewSettings) -> Outcome {
         summary.push_str(&format!("\n{more} more runs are not shown: run.max_runs, or too many figures for one view"));
     }
     if args.writes_to_stdout() {
-        eprintln!("{summary}")
+        eprintln!("{summary}");
     } else {
-        println!("{summary}")
+        output::print(summary)?;
     }
     Ok(())
 }

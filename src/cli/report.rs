@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 
 use super::output::Output;
-use super::{ConfigArgs, check};
+use super::{ConfigArgs, check, input_name};
 use crate::clock::SystemClock;
 use crate::config::Config;
 use crate::exit::{Code, Outcome};
@@ -45,7 +45,7 @@ pub struct Args {
 /// # Errors
 /// When the file can't be read, or a line of it is no bundle.
 pub fn of_file(path: &Path) -> Outcome<Report> {
-    let unreadable = |e| Code::BadInput.because(anyhow!("{} can't be read: {e}", path.display()));
+    let unreadable = |e| Code::BadInput.because(anyhow!("{} can't be read: {e}", input_name(path)));
     let input: Box<dyn Read> = match path {
         path if path == Path::new("-") => Box::new(io::stdin()),
         path => Box::new(fs::File::open(path).map_err(unreadable)?),
@@ -56,7 +56,7 @@ pub fn of_file(path: &Path) -> Outcome<Report> {
         if line.trim().is_empty() {
             continue;
         }
-        let not_a_bundle = |e| Code::BadInput.because(anyhow!("{}: line {number} is no bundle: {e}", path.display()));
+        let not_a_bundle = |e| Code::BadInput.because(anyhow!("{}: line {number} is no bundle: {e}", input_name(path)));
         report.add_bundle(&line).map_err(not_a_bundle)?;
     }
     Ok(report)

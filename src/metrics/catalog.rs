@@ -101,7 +101,10 @@ impl Catalog {
                 &["end_reason"],
             ),
             bundles: to.counter("duplex_bundles_total", "Bundles written, one for each finished session."),
-            bundles_truncated: to.counter("duplex_bundles_truncated_total", "Bundles whose session reached a limit."),
+            bundles_truncated: to.counter(
+                "duplex_bundles_truncated_total",
+                "Bundles whose session reached a limit, or a better source of whose stream start came too late.",
+            ),
             markers_evicted: to.counter(
                 "duplex_markers_evicted_total",
                 "Markers of finished sessions that were forgotten before session.closed_retention, for want of room: a late \

@@ -13,8 +13,8 @@ pub(super) fn warn_of(counts: &Counts) {
                 shape = shape.as_str(),
                 events,
                 withheld,
-                "events of a shape that is not read: they give no figures; rename them before they are written (README, What \
-                 a producer must send)"
+                "events of a shape that is not read: they give no figures; write the event itself as the value (README, What a \
+                 producer must send)"
             );
         }
     }

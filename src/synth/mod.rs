@@ -22,5 +22,5 @@ mod traffic;
 mod words;
 
 pub use profile::{Profile, Tap};
-pub use share::{Error, Share};
+pub use share::Share;
 pub use traffic::{Counts, Event, Traffic};

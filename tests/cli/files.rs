@@ -1,7 +1,7 @@
 //! `replay` and `report`: files in, files out, whole or not at all.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -181,26 +181,87 @@ fn a_file_of_another_format_exits_65_with_the_format_s_name_and_a_remedy() {
     let pretty = |value: &Value| serde_json::to_vec_pretty(value).expect("JSON");
     let record = r#"{"topic":"t","key":"s","value":"{}","timestamp":1790001000000,"partition":0,"offset":0}"#;
     for (capture, name, remedy) in [
-        (b"\x1f\x8b\x08\0\0\0\0\0\0\x03".to_vec(), "gzip", "`gunzip -c FILE | duplex-collector replay -`"),
-        (b"\x28\xb5\x2f\xfd\x04\0\x0a".to_vec(), "zstd", "`zstd -dc FILE |"),
-        (b"BZh91AY&SY".to_vec(), "bzip2", "`bzip2 -dc FILE |"),
-        (b"\xfd7zXZ\0\0\x04".to_vec(), "xz", "`xz -dc FILE |"),
-        (b"PK\x03\x04\x14\0".to_vec(), "zip", "`unzip -p FILE |"),
+        (b"\x1f\x8b\x08\0\0\0\0\0\0\x03".to_vec(), "gzip", "through `gunzip -c` into `duplex-collector replay -`"),
+        (b"\x28\xb5\x2f\xfd\x04\0\x0a".to_vec(), "zstd", "through `zstd -dc` into `duplex-collector replay -`"),
+        (b"BZh91AY&SY".to_vec(), "bzip2", "through `bzip2 -dc` into `duplex-collector replay -`"),
+        (b"\xfd7zXZ\0\0\x04".to_vec(), "xz", "through `xz -dc` into `duplex-collector replay -`"),
+        (b"PK\x03\x04\x14\0".to_vec(), "zip", "through `funzip` into `duplex-collector replay -`"),
         (b"PAR1\x15\x04".to_vec(), "Parquet", "lines of JSON"),
-        (utf_16(b"\xff\xfe", u16::to_le_bytes), "UTF-16", "`iconv -f UTF-16 -t UTF-8 FILE |"),
-        (utf_16(b"\xfe\xff", u16::to_be_bytes), "UTF-16", "`iconv -f UTF-16 -t UTF-8 FILE |"),
-        (utf_16(b"", u16::to_le_bytes), "UTF-16", "`iconv -f UTF-16LE -t UTF-8 FILE |"),
-        (utf_16(b"", u16::to_be_bytes), "UTF-16", "`iconv -f UTF-16BE -t UTF-8 FILE |"),
-        (serde_json::to_vec(&events).expect("JSON"), "one JSON array", "`jq -c '.[]' FILE |"),
-        (pretty(&Value::from(events.clone())), "one JSON array", "`jq -c '.[]' FILE |"),
-        ([b"\xef\xbb\xbf\n", &*pretty(&events[0])].concat(), "pretty-printed JSON", "`jq -c . FILE |"),
-        (record.into(), "records as rpk prints them", "payload:.value}' FILE |"),
+        (
+            utf_16(b"\xff\xfe", u16::to_le_bytes),
+            "UTF-16",
+            "through `iconv -f UTF-16 -t UTF-8` into `duplex-collector replay -`",
+        ),
+        (
+            utf_16(b"\xfe\xff", u16::to_be_bytes),
+            "UTF-16",
+            "through `iconv -f UTF-16 -t UTF-8` into `duplex-collector replay -`",
+        ),
+        (
+            utf_16(b"", u16::to_le_bytes),
+            "UTF-16",
+            "through `iconv -f UTF-16LE -t UTF-8` into `duplex-collector replay -`",
+        ),
+        (
+            utf_16(b"", u16::to_be_bytes),
+            "UTF-16",
+            "through `iconv -f UTF-16BE -t UTF-8` into `duplex-collector replay -`",
+        ),
+        (
+            serde_json::to_vec(&events).expect("JSON"),
+            "one JSON array",
+            "through `jq -c '.[]'` into `duplex-collector replay -`",
+        ),
+        (
+            pretty(&Value::from(events.clone())),
+            "one JSON array",
+            "through `jq -c '.[]'` into `duplex-collector replay -`",
+        ),
+        (
+            [b"\xef\xbb\xbf\n", &*pretty(&events[0])].concat(),
+            "pretty-printed JSON",
+            "through `jq -c .` into `duplex-collector replay -`",
+        ),
+        (record.into(), "records as rpk prints them", "payload:.value}'` into"),
     ] {
-        for (code, stderr) in replayed(&capture, &bundles) {
+        let [of_file, of_stdin] = replayed(&capture, &bundles);
+        assert!(of_stdin.1.contains("standard input can't be replayed"), "{name}: {}", of_stdin.1);
+        for (code, stderr) in [of_file, of_stdin] {
             assert_eq!(code, Some(65), "{name}: {stderr}");
             assert!(stderr.contains(&format!("it is {name}, not one")) && stderr.contains(remedy), "{name}: {stderr}");
         }
         assert!(!Path::new(&bundles).exists(), "{name}");
+    }
+}
+
+#[test]
+fn a_cause_is_said_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let said = text(&run(&["replay", folder.path().to_str().expect("UTF-8")]).stderr);
+    assert_eq!(said.matches("Is a directory").count(), 1, "{said}");
+}
+
+#[test]
+fn whoever_reads_standard_output_may_have_enough() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bundles = path(&folder, "b.jsonl");
+    let capture = golden("sessions.jsonl");
+    let capture = capture.to_str().expect("UTF-8");
+    assert_eq!(run(&["replay", capture, "--bundles", &bundles]).status.code(), Some(0));
+    for arguments in [
+        &["--help"][..],
+        &["check", "--show-config"],
+        &["replay", capture],
+        &["replay", capture, "--bundles", "-"],
+        &["report", "--bundles", &bundles, "-o", "-"],
+    ] {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        drop(reader);
+        let output = duplex().args(arguments).stdout(writer).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let output = output.wait_with_output().expect("ends");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+        assert!(!said.contains("panicked") && !said.contains("error"), "{arguments:?}: {said}");
     }
 }
 

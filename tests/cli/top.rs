@@ -106,19 +106,19 @@ ended  closed 190  expired 10   responses 674
 over time, from 0 up; a bar is 1 min, the last is on the right
 response TTFT  p50 ▆▃ █  150 to 400 ms
                p99 █▄ █  450 to 1,000 ms
-last sessions         end            took s   TTFT ms    RTF · waits █ audio x cut
-s-1\u{1b}]0;owned\u{… closed             20     3,100   2.79 ···██████████████ ····██████        x
-s-2                   idle_timeout        -         -      -
+last sessions         end           took s stream TTFT ms stream RTF · waits █ audio x cut
+s-1\u{1b}]0;owned\u{… closed            20          3,100       2.79 ··████████████···█████      x
+s-2                   idle_timeout       -              -          -
 ";
 
 #[test]
 fn one_frame_has_the_verdict_first_three_digits_and_nothing_that_a_terminal_acts_on() {
     let (address, asked) = serving("200 OK", status().to_string());
     let url = format!("http://{address}/");
-    let output = run(&["top", "--once", "--url", &url, "--window", "5m", "--run", "night ly&x=1"]);
+    let output = run(&["top", "--once", "--url", &url, "--run", "night ly&x=1"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let frame = text(&output.stdout);
-    assert_eq!(asked.join().expect("asked"), "/status?run=night%20ly%26x%3D1&window=5m");
+    assert_eq!(asked.join().expect("asked"), "/status?run=night%20ly%26x%3D1");
     assert_eq!(frame, FRAME.replace("ADDRESS", &address));
     assert!(!frame.contains(|c: char| c.is_control() && c != '\n'), "{frame:?}");
 }
@@ -127,9 +127,10 @@ fn one_frame_has_the_verdict_first_three_digits_and_nothing_that_a_terminal_acts
 fn without_a_terminal_it_prints_one_frame_and_says_what_is_not_there() {
     let mut status = status();
     (status["run"], status["view"]) = (Value::Null, Value::Null);
-    let (address, _) = serving("200 OK", status.to_string());
-    let output = run(&["top", "--url", &address, "--run", "no\u{1b}such"]);
+    let (address, asked) = serving("200 OK", status.to_string());
+    let output = run(&["top", "--url", &address, "--run", "no\u{1b}such", "--window", "5m"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(asked.join().expect("asked"), "/status?run=no%1Bsuch&window=5m");
     let frame = text(&output.stdout);
     assert!(frame.contains("\nno run no\\u{1b}such; there are: nightly\\r, older\n"), "{frame}");
 }

@@ -19,8 +19,8 @@ after(async () => {
   assert.equal(await demo?.stop(), 0, 'the demo drains');
 });
 
-/** Opens the page and waits for its first answer. */
-async function open(query = '', options = {}, change = null) {
+/** Opens the page, at first with the whole run: a demo whose traffic has ended leaves a window. Waits for its first answer. */
+async function open(query = '?window=all', options = {}, change = null) {
   const page = await newPage(browser, demo.page, options);
   if (change) await changeStatus(page, change);
   const response = await page.goto(demo.page + query);
@@ -65,7 +65,7 @@ describe('once it has ended', () => {
       (sessions) => document.querySelector('[data-tile=sessions]').dataset.value === String(sessions),
       run.sessions,
     );
-    for (const window of ['all', '5m', '1h']) {
+    for (const window of ['all', '1h']) {
       for (const of of ['response', 'stream']) {
         await page.locator('select[name=window]').selectOption(window);
         await page.locator(`input[value=${of}]`).check();
@@ -137,7 +137,7 @@ describe('once it has ended', () => {
 
   test('a row that was opened by the keyboard stays open and keeps the focus when another comes', async () => {
     let isLater = false;
-    const page = await open('', {}, (status) => {
+    const page = await open(undefined, {}, (status) => {
       const [latest, ...others] = status.last_sessions;
       status.last_sessions = isLater ? [latest, ...others] : others;
     });
@@ -163,7 +163,7 @@ describe('once it has ended', () => {
     ['on a phone, dark', { viewport: { width: 390, height: 844 }, colorScheme: 'dark' }],
   ]) {
     test(`it is accessible: ${name}`, async () => {
-      const page = await open('', options);
+      const page = await open(undefined, options);
       await page.locator('#sessions .open').first().click();
       assert.deepEqual(await violations(page), []);
       const { scroll, inner } = await page.evaluate(() => ({
@@ -177,10 +177,10 @@ describe('once it has ended', () => {
   }
 
   test('on a phone the table of sessions keeps TTFT, TTFP and RTF, and fits', async () => {
-    const page = await open('', { viewport: { width: 390, height: 844 } });
+    const page = await open(undefined, { viewport: { width: 390, height: 844 } });
     assert.deepEqual(
       (await page.locator('thead th:visible').allTextContents()).slice(2),
-      ['TTFT, ms', 'TTFP, ms', 'RTF'],
+      ['Stream TTFT, ms', 'Stream TTFP, ms', 'Stream RTF'],
     );
     const { scroll, client } = await page.locator('.scroll').evaluate((table) => ({
       scroll: table.scrollWidth,
@@ -191,7 +191,7 @@ describe('once it has ended', () => {
   });
 
   test('dead letters are told by reason, with the command that shows them', async () => {
-    const page = await open('', {}, (status) => {
+    const page = await open(undefined, {}, (status) => {
       status.dead_letters = { invalid_json: 4711, too_deep: 2 };
     });
     const tile = await page.locator('.tile', { hasText: 'Dead letters' }).innerText();
@@ -219,7 +219,7 @@ describe('once it has ended', () => {
 
   test('ids and models are shown as text', async () => {
     const hostile = '<img src=x onerror="window.taken=1"><script>window.taken=1</script>';
-    const page = await open('', {}, (status) => {
+    const page = await open(undefined, {}, (status) => {
       status.runs = [hostile];
       status.run.run_id = hostile;
       status.run.parts.forEach((part) => {
@@ -276,11 +276,28 @@ describe('once it has ended', () => {
     await page.close();
   });
 
+  test('what did not change stays as it is, so that it can be marked to copy', async () => {
+    let first = null;
+    let answers = 0;
+    const page = await open(undefined, {}, (status) => {
+      first ??= structuredClone(status);
+      Object.assign(status, first, { now_ms: status.now_ms });
+      answers += 1;
+    });
+    const drawn = await page.locator('#tiles li, #checks li, #figures dd').elementHandles();
+    const before = answers;
+    await page.waitForResponse(STATUS);
+    await page.waitForResponse(STATUS);
+    assert.ok(answers > before);
+    for (const node of drawn) assert.ok(await node.evaluate((node) => node.isConnected), await node.innerText());
+    await page.close();
+  });
+
   test('it says since when the figures stand still, and goes on by itself', async () => {
     const page = await open();
     const stale = page.getByRole('alert');
     await page.route(STATUS, (route) => route.fulfill({ status: 503, body: 'draining' }));
-    await stale.filter({ hasText: /answers 503.*stand still since \d\d:\d\d:\d\d/ }).waitFor();
+    await stale.filter({ hasText: /answers 503.*stand still since \d\d:\d\d:\d\d UTC/ }).waitFor();
     await page.unroute(STATUS);
     await page.route(STATUS, (route) => route.abort('connectionrefused'));
     await stale.filter({ hasText: 'can’t be reached' }).waitFor();
@@ -291,6 +308,7 @@ describe('once it has ended', () => {
     });
     await page.locator('[data-tile=sessions_open][data-value="4711"]').waitFor();
     assert.ok(await stale.isHidden());
+    assert.doesNotMatch(await page.title(), /^No answer/);
     await page.close();
   });
 
@@ -306,7 +324,7 @@ describe('once it has ended', () => {
       held.push(route);
     });
     const question = () => page.waitForRequest(STATUS);
-    const [first] = await Promise.all([question(), page.goto(`${demo.page}?window=5m`)]);
+    const [first] = await Promise.all([question(), page.goto(demo.page)]);
     await page.clock.runFor(9_000);
     assert.equal(asked, 1, 'the first is not answered yet');
     const answer = async (request) => {
@@ -339,7 +357,7 @@ describe('the verdict', () => {
     const checks = [check('a', 'good', 'fine'), check('b', 'bad', 'broken'), check('c', 'unknown', 'none')];
     for (const state of ['bad', 'good', 'unknown']) {
       const verdict = { state, headline: `All is ${state}`, checks, notes: ['Streams start somewhere.'] };
-      const page = await open('', {}, (status) => Object.assign(status, { verdict }));
+      const page = await open(undefined, {}, (status) => Object.assign(status, { verdict }));
       assert.equal(await page.getByRole('heading', { level: 1 }).textContent(), verdict.headline);
       assert.equal(await page.title(), `${verdict.headline} · duplex-collector`);
       assert.equal(await page.locator('#verdict').getAttribute('data-state'), state);
@@ -357,7 +375,7 @@ describe('the verdict', () => {
   });
 
   test('the limit of what is checked is drawn into its plots', async () => {
-    const page = await open('', {}, ({ verdict }) => {
+    const page = await open(undefined, {}, ({ verdict }) => {
       for (const { plotted } of verdict.checks) if (plotted) plotted.limit = 4711;
     });
     const lines = () =>
@@ -379,7 +397,11 @@ describe('the plots', () => {
   before(() => demo.played());
 
   test('what is pointed at is said below, as is the last before', async () => {
-    const page = await open();
+    const page = await open(undefined, {}, ({ view }) => {
+      const start = 1_790_000_000_000;
+      const slot = (at) => ({ start_ms: start + at * 5_000, sessions: at, events: 10 * at, figures: {} });
+      Object.assign(view, { slot_ms: 5_000, end_ms: start + 60 * 5_000, slots: [1, 2, 20].map(slot) });
+    });
     const figure = page.locator('#traffic-plots figure').first();
     const readout = figure.locator('.readout');
     const marks = figure.locator('.bin');
@@ -395,7 +417,7 @@ describe('the plots', () => {
 
   test('rates are the sessions and events of the slots', async () => {
     const view = { start: 1_790_000_000_000, slot: 60_000 };
-    const page = await open('', {}, (status) => {
+    const page = await open(undefined, {}, (status) => {
       status.view.slot_ms = view.slot;
       status.view.end_ms = view.start + 60 * view.slot;
       status.view.slots = [{ start_ms: view.start, sessions: 30, events: 6000, figures: {} }];
@@ -409,7 +431,7 @@ describe('the plots', () => {
   });
 
   test('a single slot is a dot and a narrow bar', async () => {
-    const page = await open('', {}, (status) => {
+    const page = await open(undefined, {}, (status) => {
       status.view.slots = status.view.slots.slice(-1);
     });
     const card = page.locator('[data-measure]').first();
@@ -425,7 +447,7 @@ describe('where there is no sample', () => {
   const wrong = /NaN|undefined|null|Infinity|\[object/;
 
   test('before the first run it says what to do', async () => {
-    const page = await open('', {}, (status) => {
+    const page = await open(undefined, {}, (status) => {
       Object.assign(status.verdict, { state: 'unknown', headline: 'No traffic yet', notes: [] });
       Object.assign(status, { runs: [], run: null, view: null, last_sessions: [], sessions_open: null, lag: null });
     });
@@ -441,7 +463,7 @@ describe('where there is no sample', () => {
   });
 
   test('a measure without one says so', async () => {
-    const page = await open('', {}, (status) => {
+    const page = await open(undefined, {}, (status) => {
       status.run.parts.forEach((part) => {
         delete part.figures.duplex_response_ttfp_ms;
       });
@@ -476,7 +498,7 @@ describe('where there is no sample', () => {
   });
 
   test('figures that are approximate are marked', async () => {
-    const page = await open('', {}, (status) => {
+    const page = await open(undefined, {}, (status) => {
       status.run.parts.forEach((part) => {
         part.figures.duplex_response_rtf.approximate = true;
       });

@@ -1,7 +1,7 @@
 // What all plots have: the frame, the axes, the ticks, and a line that says what is pointed at.
 
 import { html, svg } from './dom.js';
-import { count, hourAndMinute, NO_SAMPLE, short, timeOfDay, zone } from './format.js';
+import { count, hourAndMinute, NO_SAMPLE, short, timeOfDay } from './format.js';
 import { timeTicks } from './scale.js';
 
 const HEIGHT = 190;
@@ -46,7 +46,7 @@ export const timesOf = ({ slot_ms, end_ms }, first) => [Math.min(first, end_ms -
 export function axisOf(domain, x) {
   const { times, step } = timeTicks(domain, Math.floor((x(domain[1]) - x(domain[0])) / 60));
   const clock = step < 60_000 ? timeOfDay : hourAndMinute;
-  return [`event time, ${zone()}`, times.map((time) => [x(time), clock(time)])];
+  return ['event time, UTC', times.map((time) => [x(time), clock(time)])];
 }
 
 /** "p50 312, p99 980 ms" */

@@ -5,17 +5,16 @@ import { count, duration, NO_SAMPLE, percent, plural, windowName } from './forma
 
 const HERE = 'this replica, now';
 
-/** Draws what is counted; `part` is null where no session has finished in the view. */
-export function showCounts(status, part) {
-  const { view, sessions_open, lag, partitions, dead_letters } = status;
+/** Draws what is counted; `part` is null where no session has finished in the window, and the window before the first run. */
+export function showCounts(window, part, { sessions_open, lag, partitions, dead_letters }) {
   const letters = Object.entries(dead_letters);
   const all = letters.reduce((sum, [, records]) => sum + records, 0);
   const reasons = letters.map(([reason, records]) => `${reason} ${count(records)}`).join(', ');
   const restoring = partitions.restoring ? `, ${count(partitions.restoring)} restoring` : '';
   const behind = lag?.seconds ? `; ${duration(1000 * lag.seconds)} behind` : '';
-  const none = view ? 0 : null;
+  const none = window === null ? null : 0;
   setChildren(byId('tiles'), [
-    tile('sessions', 'Sessions finished', part?.sessions ?? none, view && windowName(view.window)),
+    tile('sessions', 'Sessions finished', part?.sessions ?? none, window && windowName(window)),
     tile('responses', 'Responses', part?.responses ?? none, 'of these sessions'),
     tile(
       'sessions_open',

@@ -1,4 +1,4 @@
-// Numbers and times as the page writes them.
+// Numbers and times as the page writes them: times in UTC, as the collector's verdict and log have them.
 
 const integer = new Intl.NumberFormat('en');
 const rounded = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 });
@@ -9,10 +9,11 @@ const clock = new Intl.DateTimeFormat('en', {
   minute: '2-digit',
   second: '2-digit',
   hourCycle: 'h23',
+  timeZone: 'UTC',
 });
-const minute = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
+const minute = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZone: 'UTC' });
 // As in ISO 8601, with a blank.
-const day = new Intl.DateTimeFormat('sv', { dateStyle: 'short', timeStyle: 'medium' });
+const day = new Intl.DateTimeFormat('sv', { dateStyle: 'short', timeStyle: 'medium', timeZone: 'UTC' });
 
 export const NO_SAMPLE = 'no sample';
 
@@ -35,12 +36,7 @@ export const timeOfDay = (ms) => clock.format(ms);
 
 export const hourAndMinute = (ms) => minute.format(ms);
 
-/** Date and time in the zone of who looks. */
-export const dateAndTime = (ms) => day.format(ms);
-
-export const zone = () =>
-  new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts().find((part) => part.type === 'timeZoneName')
-    .value;
+export const dateAndTime = (ms) => `${day.format(ms)} UTC`;
 
 /** A length of time in its two largest units: "850 ms", "95.2 s", "3 min 20 s", "2 h 5 min", "3 d 4 h". */
 export function duration(ms) {

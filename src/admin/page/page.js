@@ -6,7 +6,7 @@ import { showCards } from './cards.js';
 import { showCounts, showEnds } from './counts.js';
 import { showLegend, showSessions } from './sessions.js';
 import { showTraffic } from './traffic.js';
-import { showVerdict } from './verdict.js';
+import { basis, showVerdict } from './verdict.js';
 
 const INTERVAL_MS = 2_000;
 /** An answer that takes longer is none. */
@@ -52,11 +52,13 @@ async function ask(signal) {
 
 function showFailure(error) {
   const since = answered
-    ? `the figures stand still since ${timeOfDay(answered)}`
-    : `none since this page was opened at ${timeOfDay(opened)}`;
+    ? `the figures stand still since ${timeOfDay(answered)} UTC`
+    : `none since this page was opened at ${timeOfDay(opened)} UTC`;
   setText(byId('stale'), `No answer from the collector (${reason(error)}): ${since}. The page goes on asking.`);
   byId('stale').hidden = false;
   document.title = 'No answer · duplex-collector';
+  // It has the title back with the next answer.
+  drawn.delete(showVerdict);
 }
 
 function reason(error) {
@@ -69,10 +71,13 @@ function show() {
   const isViewed = ({ model, window }) => model === view?.model && window === view?.window;
   const part = run?.parts.find(isViewed) ?? null;
   showSelects();
-  showVerdict(status, part);
+  const reasons = [status.live, status.ready].flatMap(({ passes, lines }) => (passes ? [] : lines));
+  draw(showVerdict, status.verdict, basis(status, part), reasons);
   byId('empty').hidden = status.runs.length > 0 || !status.complete || status.verdict.state === 'bad';
   for (const id of ['figures', 'traffic', 'ends', 'last']) byId(id).hidden = run === null;
-  showCounts(status, part);
+  const { sessions_open, lag, partitions, dead_letters } = status;
+  const here = { sessions_open, lag, partitions, dead_letters };
+  draw(showCounts, view?.window ?? null, part && { sessions: part.sessions, responses: part.responses }, here);
   const limits = Object.fromEntries(
     status.verdict.checks.flatMap(({ plotted }) => (plotted ? [[plotted.measure, plotted.limit]] : [])),
   );

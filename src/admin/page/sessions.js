@@ -105,7 +105,7 @@ function inFull(session) {
     { class: 'full' },
     html('dl', {}, ...facts.map(([name, value]) => html('div', {}, html('dt', {}, name), html('dd', {}, value)))),
     session.truncated
-      ? html('p', { class: 'approximate' }, 'truncated: it reached a limit, its figures may be incomplete')
+      ? html('p', { class: 'approximate' }, 'truncated: it reached a limit, or a better stream start came too late; its figures may be incomplete')
       : '',
     lanes(session, width) ?? html('p', { class: 'none' }, 'no response'),
     session.more_responses

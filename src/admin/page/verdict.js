@@ -8,13 +8,12 @@ const STATES = { good: 'fine', bad: 'wrong', unknown: 'not known' };
 /** Letters of a value that has the room of two. */
 const LONG = 40;
 
-/** Draws the verdict on a part of a run; `part` is null where no session has finished in it. */
-export function showVerdict(status, part) {
-  const { state, headline, checks, notes } = status.verdict;
+/** Draws the verdict, on what it is, and why this replica is not live or not ready. */
+export function showVerdict({ state, headline, checks, notes }, basis, reasons) {
   byId('verdict').dataset.state = state;
   setText(byId('headline'), headline);
   document.title = `${headline} · duplex-collector`;
-  setText(byId('basis'), basis(status, part));
+  setText(byId('basis'), basis);
   setChildren(
     byId('checks'),
     checks.map(({ name, title, state, value, objective }) =>
@@ -27,7 +26,6 @@ export function showVerdict(status, part) {
       ),
     ),
   );
-  const reasons = [status.live, status.ready].flatMap(({ passes, lines }) => (passes ? [] : lines));
   showLines(byId('reasons'), reasons);
   showLines(byId('notes'), notes);
 }
@@ -40,7 +38,8 @@ function showLines(list, lines) {
   );
 }
 
-function basis({ complete, run, runs, view }, part) {
+/** What the verdict is on; `part` is null where no session has finished in the view. */
+export function basis({ complete, run, runs, view }, part) {
   if (!part && !complete) return 'The bundles topic has not been read to its end yet. Figures appear once it has.';
   if (!run)
     return runs.length

@@ -84,8 +84,11 @@ impl Frame<'_> {
     fn selected(&self, status: &Status) -> Line {
         let Some(run) = &status.run else { return Line::default() };
         let at = status.runs.iter().position(|id| *id == run.run_id).map_or(0, |at| at + 1);
-        let of = |asked: &Option<String>| Foreign(asked.clone().unwrap_or_else(|| "all".into()));
-        let (model, window) = (of(&self.selection.model), of(&self.selection.window));
+        let asked = |text: &Option<String>| Foreign(text.clone().unwrap_or_default());
+        let (model, window) = match &status.view {
+            Some(view) => (view.model.clone(), view.window.clone()),
+            None => (asked(&self.selection.model), asked(&self.selection.window)),
+        };
         let which = format!("run {} ({at} of {})  model {model}  window {window}", run.run_id, status.runs.len());
         let last = run.last_event_ms.map(|at| format!("  last event {}", Timestamp(at).utc())).unwrap_or_default();
         let line = Line::of(Tone::Bold, which).and(Tone::Plain, last);
@@ -144,12 +147,12 @@ impl Frame<'_> {
         }
         let wide = self.width >= 110;
         let (id, model) = (16 + (self.width.saturating_sub(80) / 3).min(24), if wide { 23 } else { 0 });
-        let rest = self.width.saturating_sub(id + model + 41);
+        let rest = self.width.saturating_sub(id + model + 49);
         let row = |name: &str, of: &str, end: &str, [took, ttft, rtf]: [String; 3]| {
             let model = if wide { fit(of, model - 1) + " " } else { String::new() };
-            format!("{} {model}{} {took:>8} {ttft:>9} {rtf:>6} ", fit(name, id - 1), fit(end, 12))
+            format!("{} {model}{} {took:>7} {ttft:>14} {rtf:>10} ", fit(name, id - 1), fit(end, 12))
         };
-        let head = row("last sessions", "model", "end", ["took s", "TTFT ms", "RTF"].map(String::from))
+        let head = row("last sessions", "model", "end", ["took s", "stream TTFT ms", "stream RTF"].map(String::from))
             + "· waits █ audio x cut";
         let session = |session: &Session| {
             let shown = |value: Option<f64>| value.map_or("-".into(), significant);

@@ -8,7 +8,7 @@ mod screen;
 mod status;
 mod text;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -17,6 +17,7 @@ use ureq::http::Uri;
 use self::fetch::{Client, Error, Selection};
 use self::frame::Frame;
 use self::text::Line;
+use super::output;
 use crate::exit::{Code, Outcome};
 
 /// The size of a frame that is not for a terminal.
@@ -70,10 +71,5 @@ pub fn run(args: Args) -> Outcome {
     }
     let frame = Frame { url: &client.url, selection: &selection, width: WIDTH, height: HEIGHT, foot: Line::default() };
     let text: String = frame.lines(&status).iter().map(|line| format!("{line}\n")).collect();
-    let mut out = io::stdout().lock();
-    match out.write_all(text.trim_end().as_bytes()).and_then(|()| out.write_all(b"\n")) {
-        // Whoever read it has enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written.context("the frame can't be written")?),
-    }
+    Ok(output::print(text.trim_end())?)
 }

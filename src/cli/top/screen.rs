@@ -98,7 +98,8 @@ impl Shown {
     fn next_window(&mut self) {
         let all = "all".to_owned();
         let windows: Vec<&String> = [&all].into_iter().chain(self.status.windows.iter().map(|w| &w.0)).collect();
-        self.selection.window = after(&windows, Some(self.selection.window.as_ref().unwrap_or(&all))).cloned();
+        let viewed = self.status.view.as_ref().map(|view| &view.window.0);
+        self.selection.window = after(&windows, self.selection.window.as_ref().or(viewed)).cloned();
     }
 }
 
@@ -161,7 +162,27 @@ fn draw(client: &Client, shown: &Shown) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn the_next_window_is_the_one_after_that_which_is_shown() {
+        let check = json!({"passes": true, "lines": []});
+        let status = json!({
+            "version": "0", "now_ms": 0, "live": check, "ready": check, "complete": true, "runs": [],
+            "run": null, "windows": ["5m", "1h"], "last_sessions": [], "sessions_open": null, "lag": null,
+            "partitions": {"running": 0, "restoring": 0}, "dead_letters": {},
+            "verdict": {"state": "good", "headline": "Healthy", "checks": [], "notes": []},
+            "view": {"model": "all", "window": "5m", "slot_ms": 1, "slots": []},
+        });
+        let status = serde_json::from_value(status).unwrap();
+        let mut shown = Shown { status, selection: Selection::default(), at: Timestamp(0), trouble: None };
+        for next in ["1h", "all", "5m", "1h"] {
+            shown.next_window();
+            assert_eq!(shown.selection.window.as_deref(), Some(next));
+        }
+    }
 
     #[test]
     fn a_key_goes_round_in_a_circle() {
