@@ -40,7 +40,7 @@ pub(super) fn spawn(service: &Service) -> Outcome<JoinHandle<()>> {
                 Ok(true) => health.run_view_caught_up(),
                 Ok(false) => {}
                 Err(e) => {
-                    if warned.is_due(clock.monotonic()) {
+                    if !shutdown.is_requested() && warned.is_due(clock.monotonic()) {
                         warn!(cause = %e, "the bundles topic can't be read, run-level figures stand still");
                     }
                     thread::sleep(POLL);

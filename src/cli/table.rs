@@ -58,6 +58,9 @@ pub fn counts(counts: &Counts) -> Table {
     for (reason, n) in &counts.sessions_finished {
         add(format!("  {}", reason.as_str()), *n);
     }
+    for (fault, n) in &counts.clock_faults {
+        add(format!("receive times {}", fault.as_str()), *n);
+    }
     if counts.truncated > 0 {
         add("bundles truncated".into(), counts.truncated);
     }

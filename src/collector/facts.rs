@@ -122,12 +122,10 @@ impl SessionCollector {
         }
     }
 
-    /// Settles all that waits once the start is certain, and forgets what is before the window: nothing brings it back.
+    /// Settles all that waits when the start becomes certain, and forgets what is before the window: nothing brings it back.
     pub(super) fn settle_for_good(&mut self, limits: &Limits) {
         self.settle_all(limits);
-        if self.head.start.settled.take().is_none() {
-            return;
-        }
+        self.head.start.settled = None;
         for index in 0..self.head.responses {
             if self.responses[index as usize].before_window.is_some() {
                 self.change(index, |response| {

@@ -49,7 +49,9 @@ impl Received {
     #[must_use]
     pub(super) fn restored(span: Option<(f64, f64)>, clocks: Clocks) -> Self {
         let (smallest, largest) = span.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
-        Self { smallest, largest, last: [f64::INFINITY; 2], clocks, is_unsteady: false }
+        // Which of its times were of which clock is not known then: no figure is made of any.
+        let is_unsteady = clocks.name() == Some(SessionClock::Mixed);
+        Self { smallest, largest, last: [f64::INFINITY; 2], clocks, is_unsteady }
     }
 
     /// The smallest and the largest one; `None` where an earlier release saw the first events.
@@ -108,6 +110,13 @@ mod tests {
         let mixed = [(5.0, ClientMonotonic), (1.7e9, KafkaTimestamp), (6.0, ClientMonotonic)];
         assert_eq!(clock_of(&mixed), SessionClock::Mixed);
         assert_eq!(clock_of(&[&mixed[..], &[(1.6e9, KafkaTimestamp)]].concat()), SessionClock::Unsteady);
+    }
+
+    #[test]
+    fn times_of_two_clocks_of_an_earlier_release_fit_together_no_more() {
+        let both = Clocks::from(ClientMonotonic).and(KafkaTimestamp);
+        assert_eq!(Received::restored(Some((5.0, 1.7e9)), both).clock(), SessionClock::Unsteady);
+        assert_eq!(Received::restored(None, ClientMonotonic.into()).clock(), SessionClock::ClientMonotonic);
     }
 
     #[test]

@@ -117,13 +117,15 @@ impl SessionCollector {
             Kind::SessionResyncRequired => head.speech_onset = None,
             _ => {}
         }
+        let was_certain = head.start.is_certain();
         let change = head.start.observe(event.kind, moment.at, moment.clock);
         self.move_window(change, limits);
         self.take_facts(event, moment, settings);
-        if self.head.start.is_certain() {
-            self.settle_for_good(limits);
-        } else {
-            self.settle_surplus(limits);
+        match (was_certain, self.head.start.is_certain()) {
+            (_, false) => self.settle_surplus(limits),
+            (false, true) => self.settle_for_good(limits),
+            // Only what an earlier release let wait is left.
+            (true, true) => self.settle_all(limits),
         }
         self.head.waiting = self.waiting.facts().len() as u32;
         Handled::Accepted

@@ -191,9 +191,7 @@ fn restore_head<'a>(
     let knows_all = ordinals.last().is_none_or(|last| *last <= head.tallies.events);
     let is_torn = !knows_all || ordinals.len() != facts.len() || facts.len() != head.waiting as usize;
     if is_torn {
-        facts.retain(|fact| fact.moment.ordinal <= head.tallies.events);
-        facts.sort_unstable_by_key(|fact| fact.moment.ordinal);
-        facts.dedup_by_key(|fact| fact.moment.ordinal);
+        mend(&mut facts, &head);
     }
     Ok((head, Waiting::restored(facts, recorded, is_torn)))
 }
@@ -203,18 +201,37 @@ fn restore_v5<'a>(
     held: impl IntoIterator<Item = (u32, &'a [u8])>,
 ) -> Result<(Head, Waiting), SnapshotError> {
     let head: v5::Head = decode_as::<_, v3::Head>(head)?;
-    let (mut facts, mut recorded) = (Vec::new(), 0);
+    let (mut facts, mut anew, mut recorded) = (Vec::new(), Vec::<Fact>::new(), 0);
     for (index, snapshot) in held {
         recorded = index.saturating_add(1);
-        // Where none is needed, only their tombstones are missing.
-        if !head.has_all(&facts) {
-            let part: v5::Held = decode_as::<_, v3::Held>(snapshot)?;
-            facts.extend(part.0);
+        if matches!(version(snapshot), Some(1..=5)) {
+            // Where none is needed, only their tombstones are missing.
+            if !head.has_all(&facts) {
+                let part: v5::Held = decode_as::<_, v3::Held>(snapshot)?;
+                facts.extend(part.0);
+            }
+        } else {
+            // A crash came before the first head of this release.
+            anew.extend(decode::<Vec<Fact>>(snapshot)?);
         }
     }
-    let (mut head, facts) = head.of_now(facts)?;
+    if anew.is_empty() && !head.has_all(&facts) {
+        return Err(SnapshotError::MissingFacts);
+    }
+    let (mut head, mut facts) = head.of_now(facts);
+    if !anew.is_empty() {
+        facts.extend(anew);
+        mend(&mut facts, &head);
+    }
     head.waiting = facts.len() as u32;
     Ok((head, Waiting::restored(facts, recorded, true)))
+}
+
+/// Leaves each fact that the head knows once.
+fn mend(facts: &mut Vec<Fact>, head: &Head) {
+    facts.retain(|fact| fact.moment.ordinal <= head.tallies.events);
+    facts.sort_unstable_by_key(|fact| fact.moment.ordinal);
+    facts.dedup_by_key(|fact| fact.moment.ordinal);
 }
 
 fn restore_response(snapshot: &[u8], received: &Received) -> Result<ResponseFacts, SnapshotError> {

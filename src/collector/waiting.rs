@@ -77,7 +77,8 @@ impl Waiting {
         let dirty = std::mem::take(&mut self.dirty);
         let records = records(self.facts.len());
         self.recorded = self.recorded.max(records);
-        let changed = (0..records).filter(move |index| dirty & (1 << index) != 0);
+        // What an earlier release let wait may be more than there is room for: the last bit is for all of those.
+        let changed = (0..records).filter(move |index| dirty & (1 << (*index).min(7)) != 0);
         changed.zip(std::iter::repeat(&self.facts[..])).map(|(index, facts)| {
             let first = index as usize * FACTS_A_RECORD;
             (index, &facts[first..facts.len().min(first + FACTS_A_RECORD)])

@@ -137,11 +137,11 @@ pub(super) fn is_section(path: &str) -> bool {
 
 impl Key {
     /// Whether an empty text is as if the key were not there. Not where it tells what is read and written: the default would
-    /// be another cluster, group or topic than was meant. Of a list it is the empty one.
+    /// be another cluster, group or topic than was meant.
     pub(super) fn is_optional(&self) -> bool {
         let is_place = matches!(self.path, "kafka.bootstrap_servers" | "kafka.group_id")
             || self.section() == "topics" && matches!(self.kind, Kind::Text { .. });
-        !is_place && !matches!(self.kind, Kind::Windows { .. })
+        !is_place
     }
 
     /// The part before the name.
@@ -214,7 +214,7 @@ impl Key {
 fn windows(texts: &[String]) -> Result<Vec<(String, Duration)>, String> {
     const MOST: usize = 5;
     const LENGTHS: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(7 * 24 * 3600);
-    let refused = || format!(r#"must be up to {MOST} different durations of 1m to 7days such as ["5m", "1h"]"#);
+    let refused = || format!(r#"must be 1 to {MOST} different durations of 1m to 7days such as ["5m", "1h"]"#);
     let mut windows = Vec::new();
     for text in texts {
         let length =
@@ -223,7 +223,7 @@ fn windows(texts: &[String]) -> Result<Vec<(String, Duration)>, String> {
     }
     windows.sort_by_key(|(_, length)| *length);
     let is_twice = windows.windows(2).any(|pair| pair[0] == pair[1]);
-    if is_twice || windows.len() > MOST { Err(refused()) } else { Ok(windows) }
+    if is_twice || windows.is_empty() || windows.len() > MOST { Err(refused()) } else { Ok(windows) }
 }
 
 const fn text(path: &'static str, place: fn(&mut Config) -> &mut String, rule: fn(&str) -> Result<(), String>) -> Key {

@@ -237,6 +237,7 @@ mod tests {
             dead_letters: [(DeadLetterReason::TooDeep, 1)].into(),
             sessions_opened: 3,
             sessions_finished: [(EndReason::Closed, 2)].into(),
+            clock_faults: [].into(),
             truncated: 1,
             markers_evicted: 5,
             unreadable_values: 4,

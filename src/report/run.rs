@@ -151,7 +151,7 @@ impl Run {
         RunSummary::of(run_id, self.last_event, parts)
     }
 
-    /// The slot in which each window ends, where anything is in it: an empty one stays so until a bundle comes.
+    /// The slot in which each window ends, where anything is in it.
     fn window_ends(&self, end: Timestamp) -> Vec<Option<i64>> {
         let mut ends = Vec::new();
         for model in self.models.values() {

@@ -148,17 +148,14 @@ impl Lull {
         let Some(view) = &status.view else {
             return told("no figures of this window".into(), "this window is not shown".into());
         };
-        match status.windows.first() {
-            Some(shortest) => match (run.part(&view.model, shortest), run.part(ALL, shortest)) {
-                (Some(_), _) => return None,
-                (None, Some(_)) => {
-                    let none = format!("no session of this model in the last {shortest}");
-                    return Some(Self { headline: none.clone(), value: none });
-                }
-                (None, None) => {}
-            },
-            None if run.last_event.is_some_and(|last| now.since(last) <= RECENT) => return None,
-            None => {}
+        let shortest = status.windows.first().map_or(ALL, String::as_str);
+        match (run.part(&view.model, shortest), run.part(ALL, shortest)) {
+            (Some(_), _) => return None,
+            (None, Some(_)) => {
+                let none = format!("no session of this model in the last {shortest}");
+                return Some(Self { headline: none.clone(), value: none });
+            }
+            (None, None) => {}
         }
         let since = run.last_event.map_or("the start of the run".into(), |last| told_at(last, now));
         let of_this_run =

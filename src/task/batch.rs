@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::changelog::Key;
 use crate::bundle::{Cuts, SessionMeasures};
-use crate::collector::{EndReason, Limits};
+use crate::collector::{EndReason, Limits, SessionClock};
 use crate::ids::{MAX_SESSION_ID_BYTES, Offset, Partition, SessionId};
 use crate::time::Timestamp;
 use crate::wire::{DeadLetterReason, EventClass, Unsupported};
@@ -135,6 +135,8 @@ pub struct Counts {
     pub dead_letters: BTreeMap<DeadLetterReason, u64>,
     pub sessions_opened: u64,
     pub sessions_finished: BTreeMap<EndReason, u64>,
+    /// Sessions whose receive times do not fit together, by how.
+    pub clock_faults: BTreeMap<SessionClock, u64>,
     /// Bundles whose session hit a limit.
     pub truncated: u64,
     /// Markers of finished sessions that were forgotten before their time, for want of room.
@@ -171,6 +173,9 @@ impl Counts {
         }
         for (key, n) in &other.dead_letters {
             *self.dead_letters.entry(*key).or_default() += n;
+        }
+        for (key, n) in &other.clock_faults {
+            *self.clock_faults.entry(*key).or_default() += n;
         }
         for (key, n) in &other.sessions_finished {
             *self.sessions_finished.entry(*key).or_default() += n;

@@ -390,6 +390,9 @@ impl PartitionTask {
         pending.counts.truncated += u64::from(assembled.truncated);
         pending.counts.unreadable_values += assembled.unreadable_values;
         *pending.counts.sessions_finished.entry(reason).or_default() += 1;
+        if let Some(fault) = assembled.measures.clock_fault {
+            *pending.counts.clock_faults.entry(fault).or_default() += 1;
+        }
         pending.bytes += assembled.json.len() + assembled.measures.bytes();
         let records = 2 + in_changelog.unwrap_or(0) as usize + held as usize;
         pending.bytes += (TOMBSTONE_BYTES + id.as_str().len()) * records;

@@ -62,6 +62,8 @@ struct Running {
     task: PartitionTask,
     /// There is nothing to read.
     is_idle: bool,
+    /// Something of this assignment was read: before that the client may tell an end of an earlier one.
+    has_read: bool,
     /// While time passes by the clock: the monotonic reading up to which it has, and the task's then.
     passing: Option<(Duration, Reading)>,
     unread: Unread,
@@ -132,7 +134,7 @@ impl Tasks {
         }
         let source = TopicPartition { topic: Arc::clone(&self.topic), partition };
         let task = PartitionTask::restore(source, from, restoring.state, Arc::clone(&self.settings))?;
-        let running = Running { task, is_idle: false, passing: None, unread: Unread::default() };
+        let running = Running { task, is_idle: false, has_read: false, passing: None, unread: Unread::default() };
         self.slots.insert(partition, Slot::Running(Box::new(running)));
         Ok(())
     }
@@ -152,7 +154,7 @@ impl Tasks {
     pub fn process(&mut self, record: &Record<'_>, wall: Timestamp) {
         match self.slots.get_mut(&record.partition) {
             Some(Slot::Running(running)) => {
-                running.is_idle = false;
+                (running.is_idle, running.has_read) = (false, true);
                 // A record that was delivered before is not new.
                 if record.offset >= running.task.next_offset() || fault::is_on(Fault::TakeRedelivered) {
                     running.unread.read(record.timestamp);
@@ -189,12 +191,13 @@ impl Tasks {
         may_pass: bool,
         ends: impl Fn(Partition) -> Option<Ends>,
     ) {
-        for Running { task, is_idle, passing, .. } in self.running_mut() {
+        for Running { task, is_idle, has_read, passing, .. } in self.running_mut() {
             let ends = ends(task.partition());
             let hides_any =
                 ends.is_some_and(|ends| ends.undecided() > 0) && !fault::is_on(Fault::SilenceBehindTransaction);
             // Where records keep coming, the client never says that it has reached the end.
-            let has_read_all = *is_idle || ends.is_some_and(|ends| task.next_offset() >= ends.high);
+            let is_at_end = *has_read && ends.is_some_and(|ends| task.next_offset() >= ends.high);
+            let has_read_all = *is_idle || is_at_end;
             let Some(reading) = task.reading().filter(|_| has_read_all || task.waits()) else {
                 *passing = None;
                 continue;

@@ -4,7 +4,6 @@
 
 use serde::Deserialize;
 
-use super::SnapshotError;
 use crate::collector::fact::{self, Fact, Reported};
 use crate::collector::head::{self, Created, Sample};
 use crate::collector::received::{self, Received};
@@ -176,7 +175,6 @@ fn clock_of(received: &Received) -> ReceiveClock {
 }
 
 impl Response {
-    /// The response; where the session's times are of two clocks, so may each of its own be.
     pub(super) fn of_now(self, received: &Received) -> ResponseFacts {
         let clock = clock_of(received);
         let first = |at: Option<f64>| at.map(|at| moment(at, 0, clock));
@@ -188,7 +186,6 @@ impl Response {
         response.ended = first(self.ended.or(self.cancel));
         response.speech_onset = first(self.speech_onset).map(Box::new);
         let client_audio = first(self.client_audio);
-        let has_times = self.created.is_some() || self.first_text.is_some() || client_audio.is_some();
         let window = &mut response.in_window;
         window.row_duration.take(self.row_duration_ms);
         window.stream_duration.take(self.stream_duration_ms);
@@ -200,7 +197,7 @@ impl Response {
             client_audio,
             packets: u32::try_from(self.packets).unwrap_or(u32::MAX),
             playback: self.playback,
-            audio_clocks: if has_times { received.clocks } else { Clocks::default() },
+            audio_clocks: client_audio.map(|moment| moment.clock.into()).unwrap_or_default(),
             ..window.clone()
         };
         let reported = Reported { stages: self.stages, request: Some(self.server) };
@@ -221,7 +218,7 @@ impl Head {
     }
 
     /// The head, and the facts that wait, of which `held` are those outside of it.
-    pub(super) fn of_now(self, held: Vec<HeldFacts>) -> Result<(head::Head, Vec<Fact>), SnapshotError> {
+    pub(super) fn of_now(self, held: Vec<HeldFacts>) -> (head::Head, Vec<Fact>) {
         let clocks = match self.clock {
             Clock::ClientMonotonic => Clocks::from(ReceiveClock::ClientMonotonic),
             Clock::KafkaTimestamp => Clocks::from(ReceiveClock::KafkaTimestamp),
@@ -229,9 +226,6 @@ impl Head {
         };
         let received = Received::restored(self.received, clocks);
         let clock = clock_of(&received);
-        if !self.has_all(&held) {
-            return Err(SnapshotError::MissingFacts);
-        }
         let held: Vec<_> = self.start.held.into_iter().chain(held).collect();
         let start = StreamStart { held: Vec::new(), ..self.start };
         let was_created = start.session_created.is_some() || self.created_model.is_some();
@@ -256,19 +250,20 @@ impl Head {
             last_seq: self.last_seq.map(Into::into),
             sample_rate_hz: self.sample_rate_hz.unwrap_or(head::DEFAULT_SAMPLE_RATE_HZ),
             speech_onset: self.speech_onset.map(|at| moment(at, 0, clock)),
-            start: start.of_now(clock),
+            start: start.of_now(clock, self.clock == Clock::Mixed),
             waiting: 0,
             tallies: self.tallies,
             known: self.known,
             responses: self.responses,
             truncated: self.truncated,
         };
-        Ok((head, held.into_iter().map(|held| held.of_now(clock)).collect()))
+        (head, held.into_iter().map(|held| held.of_now(clock)).collect())
     }
 }
 
 impl StreamStart {
-    fn of_now(self, clock: ReceiveClock) -> stream_start::StreamStart {
+    /// The start; where the session's times are of two clocks, everything is in its window.
+    fn of_now(self, clock: ReceiveClock, is_mixed: bool) -> stream_start::StreamStart {
         let sources = [
             (StreamStartSource::Marker, self.marker),
             (StreamStartSource::InputAudioAppend, self.input_audio_append),
@@ -277,7 +272,10 @@ impl StreamStart {
         ];
         let best = sources.into_iter().find_map(|(source, at)| at.map(|at| Chosen { source, at }));
         let is_final = self.chosen.is_some();
-        let best = self.chosen.or(best).map(|Chosen { source, at }| stream_start::Chosen { source, at, clock });
+        let best = self.chosen.or(best).map(|Chosen { source, at }| {
+            let at = if is_mixed { f64::MIN } else { at };
+            stream_start::Chosen { source, at, clock }
+        });
         stream_start::StreamStart { best, is_final, settled: None }
     }
 }

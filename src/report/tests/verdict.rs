@@ -309,18 +309,6 @@ fn the_limits_are_those_of_the_alerts() {
 }
 
 #[test]
-fn without_windows_figures_of_long_ago_are_no_verdict_either() {
-    let with_last_event = |ago_s| {
-        told(|seen| {
-            seen.status.windows.clear();
-            seen.status.run.as_mut().expect("a run").last_event = Some(NOW - Duration::from_secs(ago_s));
-        })
-    };
-    assert_eq!(with_last_event(300).0, State::Good);
-    assert_eq!(with_last_event(301).0, State::Unknown);
-}
-
-#[test]
 fn what_has_stopped_is_said_of_the_run_that_is_shown_and_traffic_only_by_one_who_reads() {
     let headline = |change: fn(&mut Seen)| {
         told(|seen| {
