@@ -102,7 +102,7 @@ pub fn assemble(session: &SessionCollector, end_reason: EndReason, from: &TopicP
     let tokens = rows.iter().filter_map(|row| row.stage0_tokens.as_ref()).map(|stage| stage.output.output_token_count);
     let output_tokens = tokens.fold(0, i128::saturating_add);
     let mut metrics = SessionMetrics::of(id, head, times, &rows, &known);
-    let measures = SessionMeasures::of(session, metrics.stream.as_ref(), &rows, &responses);
+    let measures = SessionMeasures::of(head, times, metrics.stream.as_ref(), &rows, &responses);
     let mut about = Session::of(head, end_reason, start.source, known.iter().map(|response| response.status));
     let source = Source {
         topic: &from.topic,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::response::ResponseEntry;
 use super::row::{LatencySource, RequestRow};
 use super::session_metrics::StreamMetrics;
-use crate::collector::{FinalStatus, SessionClock, SessionCollector};
+use super::times::Times;
+use crate::collector::{FinalStatus, Head, SessionClock};
 use crate::wire::{error_code, overlap_action};
 
 /// One finished session, of all its responses, whatever the bundle had to leave out.
@@ -53,12 +54,13 @@ pub struct ResponseMeasures {
 impl SessionMeasures {
     /// The measures of a session from the parts of its bundle; `rows` and `responses` by index.
     pub fn of(
-        session: &SessionCollector,
+        head: &Head,
+        times: Times,
         stream: Option<&StreamMetrics>,
         rows: &[RequestRow<'_>],
         responses: &[ResponseEntry<'_>],
     ) -> Self {
-        let tallies = &session.head().tallies;
+        let tallies = &head.tallies;
         let mut rows = rows.iter().peekable();
         let responses = responses.iter().zip(0..).map(|(response, index)| {
             let row = rows.next_if(|row| row.request_index == index);
@@ -66,8 +68,8 @@ impl SessionMeasures {
         });
         Self {
             stream: stream.map(StreamMeasures::of),
-            duration_ms: session.head().received.duration_ms(),
-            clock_fault: session.clock_fault(),
+            duration_ms: head.received.duration_ms(),
+            clock_fault: times.fault,
             listens: tallies.listens.into(),
             speaks: tallies.speaks.into(),
             resumes: tallies.resumes.into(),

@@ -107,14 +107,13 @@ impl SessionCollector {
     /// Lets what is settled follow a better source of the stream start.
     pub(super) fn move_window(&mut self, change: Change, limits: &Limits) {
         let Some(best) = self.head.start.best().filter(|_| change != Change::Nothing) else { return };
-        let start = self.head.start.clone();
         self.head.truncated |= change == Change::Cut;
         for index in 0..self.head.responses {
             self.change(index, |response| match change {
                 Change::AllIn => response.take_in(limits),
                 Change::AllOut => response.put_out(best.clock, limits),
                 Change::Cut => {
-                    response.in_window.cut(|moment| start.has(*moment));
+                    response.in_window.cut(|moment| best.begins_before(*moment));
                     false
                 }
                 Change::Nothing => false,

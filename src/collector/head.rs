@@ -97,7 +97,7 @@ impl Created {
             let bytes = id.decode().into_owned().into_bytes();
             bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
         };
-        let hash = event.event_id.filter(|id| !id.is_empty()).and_then(|id| NonZeroU64::new(hash(id)));
+        let hash = event.event_id.and_then(|id| NonZeroU64::new(hash(id)));
         hash.map_or(Self::WITHOUT_ID, Self)
     }
 

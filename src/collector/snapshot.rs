@@ -114,12 +114,9 @@ impl SessionCollector {
         held: impl IntoIterator<Item = (u32, &'a [u8])>,
         responses: impl IntoIterator<Item = (u32, &'a [u8])>,
     ) -> Result<Self, SnapshotError> {
-        let (head, waiting) = match version(head_bytes) {
-            Some(1..=5) => restore_v5(head_bytes, held)?,
-            _ => restore_head(head_bytes, held)?,
-        };
         // What an earlier release wrote is written anew, with the session's next snapshot.
         let is_old = matches!(version(head_bytes), Some(1..=5));
+        let (head, waiting) = if is_old { restore_v5(head_bytes, held)? } else { restore_head(head_bytes, held)? };
         let responses = responses.into_iter().take(head.responses as usize);
         let mut restored = Vec::with_capacity(responses.size_hint().0);
         for (index, snapshot) in responses {

@@ -46,6 +46,13 @@ pub enum Change {
     Cut,
 }
 
+impl Chosen {
+    /// Whether a receive time is in the window that it begins. One of another clock can't be compared, and is.
+    pub(super) fn begins_before(self, moment: Moment) -> bool {
+        moment.clock != self.clock || moment.at >= self.at
+    }
+}
+
 impl StreamStart {
     /// The best source so far; `None` before the first event.
     #[must_use]
@@ -77,10 +84,10 @@ impl StreamStart {
         self.settled.as_deref_mut().map_or(Change::Nothing, |settled| settled.move_to(at))
     }
 
-    /// Whether a receive time is in the window that the best source begins. One of another clock can't be compared, and is.
+    /// Whether a receive time is in the window that the best source begins.
     #[must_use]
     pub fn has(&self, moment: Moment) -> bool {
-        self.best.is_none_or(|best| moment.clock != best.clock || moment.at >= best.at)
+        self.best.is_none_or(|best| best.begins_before(moment))
     }
 
     /// Settles a fact of that time; returns whether it is in the window.

@@ -54,7 +54,7 @@ impl Names {
 
     /// Counts a name; returns whether a limit kept it out.
     fn bump(&mut self, name: Option<Text<'_>>, max_names: usize, text_bytes: usize) -> bool {
-        let name = name.filter(|name| !name.is_empty()).map(Text::decode);
+        let name = name.map(Text::decode);
         let (name, was_cut) = cut(name.as_deref().unwrap_or(OTHER), text_bytes);
         let Counted { counts, bytes } = &mut **self.0.get_or_insert_default();
         if let Some(count) = counts.get_mut(name) {

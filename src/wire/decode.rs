@@ -215,7 +215,7 @@ impl<'a> Fields<'a> {
             }
             "response_id" => self.response_id = text(reader)?,
             "response" => self.response = Response::read(reader)?,
-            "event_id" => self.event_id = text(reader)?,
+            "event_id" => self.event_id = name(reader)?,
             "server_event_seq" => self.seq = integer(reader.value()?),
             "_client_received_at_s" => {
                 self.received_at_s = match reader.value()? {
