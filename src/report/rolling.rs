@@ -81,7 +81,9 @@ impl Rolling {
         self.slots.range(self.range(end)).next().is_none()
     }
 
-    fn range(&self, end: Timestamp) -> RangeInclusive<i64> {
+    /// The slots of the window that ends with the slot of `end`, and of the tolerance after it.
+    #[must_use]
+    pub fn range(&self, end: Timestamp) -> RangeInclusive<i64> {
         self.first(end)..=self.slot(end + self.tolerance)
     }
 

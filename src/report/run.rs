@@ -1,6 +1,7 @@
 //! One run: its models, their windows, and the figures of each and of all.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use super::finished::{FinishedSession, LastSessions};
 use super::names;
@@ -21,7 +22,7 @@ pub(super) struct Run {
     models: BTreeMap<String, Model>,
     pub last_event: Option<Timestamp>,
     /// Its summary, until a bundle comes or the end of a window moves that is not empty.
-    cached: Option<(Vec<Option<i64>>, RunSummary)>,
+    cached: Option<(Vec<Option<RangeInclusive<i64>>>, RunSummary)>,
 }
 
 #[derive(Debug)]
@@ -128,10 +129,10 @@ impl Run {
 
     /// The run's figures.
     pub fn summary(&mut self, run_id: &str, shown: &Shown) -> &RunSummary {
-        let ends = self.window_ends(shown.end);
-        let cached = self.cached.take().filter(|(at, _)| *at == ends);
+        let slots = self.window_slots(shown.end);
+        let cached = self.cached.take().filter(|(of, _)| *of == slots);
         let summary = cached.map_or_else(|| self.summarise(run_id, shown), |(_, summary)| summary);
-        &self.cached.insert((ends, summary)).1
+        &self.cached.insert((slots, summary)).1
     }
 
     fn summarise(&mut self, run_id: &str, shown: &Shown) -> RunSummary {
@@ -151,13 +152,13 @@ impl Run {
         RunSummary::of(run_id, self.last_event, parts)
     }
 
-    /// The slot in which each window ends, where anything is in it.
-    fn window_ends(&self, end: Timestamp) -> Vec<Option<i64>> {
-        let mut ends = Vec::new();
+    /// The slots of each window, where anything is in them.
+    fn window_slots(&self, end: Timestamp) -> Vec<Option<RangeInclusive<i64>>> {
+        let mut slots = Vec::new();
         for model in self.models.values() {
-            ends.extend(model.windows.iter().map(|window| (!window.is_empty(end)).then(|| window.slot(end))));
+            slots.extend(model.windows.iter().map(|window| (!window.is_empty(end)).then(|| window.range(end))));
         }
-        ends
+        slots
     }
 }
 

@@ -197,8 +197,7 @@ impl RunView {
         }
         let at = bundle.session.last_event_ms.filter(|at| *at <= written_at + self.settings.clock_tolerance);
         self.latest = self.latest.max(at);
-        // A replica whose clock is ahead writes bundles of tomorrow: they are of now.
-        self.written = self.written.max(Some(written_at.min(now)));
+        self.written = self.written.max(Some(written_at));
         let earliest_end = self.latest.map_or(now, |latest| latest.min(now));
         if let Some(run) = self.runs.get_mut(&*named) {
             run.add(&bundle, at, earliest_end, &self.settings);
@@ -284,7 +283,10 @@ impl RunView {
     /// What may be shown; `None` before anything may.
     fn shown(&self, now: Timestamp) -> Option<Shown> {
         let Self { settings, latest, written, read, .. } = self;
-        let has_stopped = written.is_none_or(|written| now.since(written) > settings.shortest_window());
+        // A replica whose clock is ahead writes bundles of tomorrow: of when the last one was written they say nothing.
+        let has_stopped = written.is_none_or(|written| {
+            written > now + settings.clock_tolerance || now.since(written) > settings.shortest_window()
+        });
         let end = latest.filter(|_| !has_stopped).map_or(now, |latest| latest.min(now));
         let reaches_back = |length: Duration| match *read {
             Read::Nothing => false,

@@ -373,6 +373,13 @@ fn what_is_believed_of_a_bundle_rests_on_when_it_was_written_and_not_on_when_it_
     };
     let (wrong_clock, later) = (of(WALL), of(WALL + Duration::from_secs(3_600)));
     assert_eq!((stream_ttft(&wrong_clock, ALL, "5m"), wrong_clock.last_event), (Some((1, 1.0)), Some(WALL)));
+    // Whoever read it before that was now says the same of then.
+    let read_at = |now| {
+        let mut view = view_of(ViewSettings::default(), &[session("r", 0, 1.0)]);
+        view.observe(&session("r", -3_500, 9.0).bundle(), WALL + Duration::from_secs(3_600), now);
+        view.summaries(WALL + Duration::from_secs(3_850))
+    };
+    assert_eq!(read_at(WALL), read_at(WALL + Duration::from_secs(3_650)));
     // It is of the window that ends then, and of none that ends now.
     assert_eq!((stream_ttft(&later, ALL, "5m"), later.last_event.map(|at| at > WALL)), (Some((1, 1.0)), Some(true)));
 }
